@@ -7,7 +7,7 @@
 //   drive PORT KEY|- MODEL RATE UNCOUNTED COUNTED [MAX_IN_FLIGHT]
 //
 // The command sends UNCOUNTED + COUNTED requests to PORT at RATE requests per second, with at most MAX_IN_FLIGHT
-// requests in flight (0: no limit). Then it prints one line of results:
+// requests in flight (0 = no limit). Then it prints one line of results:
 //
 //   {"failed": N, "accepted": N, "late_us": N, "ms": [...], "out_ms": [...]}
 //

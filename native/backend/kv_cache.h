@@ -22,8 +22,7 @@ enum class StateKind : uint8_t {
   kKeysAndValues,  // Keys and values of each position, for one or more heads.
   kLatents,        // One latent row per position, shared by all heads (MLA). The row begins with the value.
   kSlot,           // Recurrent state of a fixed size per sequence. No backend stores it in the KV cache yet.
-  // The layer stores nothing of its own, or it reads another layer's entries. The other fields of LayerState are
-  // unused.
+  // The layer stores no entries, or reads another layer's entries. The other fields of LayerState are unused.
   kNothing,
 };
 
@@ -55,7 +54,7 @@ struct KvShape {
   int most_kv_heads() const;
 };
 
-// Kinds of KV cache entries that a backend can store, apart from keys and values of equal size.
+// Kinds of KV cache entries that a backend can store in addition to keys and values of equal size.
 struct KeptStates {
   bool other_values = false;  // Values whose size differs from that of the keys.
   bool latents = false;
@@ -63,7 +62,7 @@ struct KeptStates {
   bool places = false;  // Several layers in one slot of a page.
 };
 
-// Refuses shapes that the backend cannot store. kUnsupported names the layer and the kind of its state,
+// Refuses shapes that the backend cannot store. The error kUnsupported names the layer and its kind of state, and
 // kInvalidArgument names a value that is not positive.
 Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
 
@@ -72,8 +71,8 @@ Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
 class KvCache {
  public:
   virtual ~KvCache() = default;
-  // Upper bound of the memory in use, in bytes, once pages 0 to `n_pages` - 1 have been written. If the backend
-  // allocates everything at the start, returns `bytes`.
+  // Upper bound of the memory in use, in bytes, once pages 0 to `n_pages` - 1 have been written. Returns `bytes` if the
+  // backend allocates all memory up front.
   virtual size_t bytes_of_first(int64_t /*n_pages*/) const { return bytes; }
   KvShape shape{};
   size_t bytes = 0;

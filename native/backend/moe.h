@@ -26,7 +26,7 @@ enum class Activation : uint8_t {
 // How a gated network combines gate and up.
 struct Gating {
   Activation activation = Activation::kSilu;
-  // If above 0: upper bound on the gate's activation, and bound on the magnitude of `up`.
+  // If greater than 0, an upper bound on the gate's activation and a bound on the magnitude of `up`.
   float limit = 0.0f;
   bool limits_input = false;  // Apply the upper bound to the gate itself, before its activation.
   constexpr Gating() = default;
@@ -62,7 +62,7 @@ struct Router {
   const float* bias = nullptr;
   // Group-limited routing: the experts are divided into `groups` groups of equal size, each with at least two experts,
   // and selected only from the best `groups_used` of these groups. A group's rank is determined by the sum of the
-  // scores of its two best experts. 1 and 1: no groups.
+  // scores of its two best experts. 1 and 1 = no groups.
   int groups = 1, groups_used = 1;
   bool normalized = true;  // Divide the weights by the sum over the selected experts.
   float scale = 1.0f;      // Factor of all weights, applied after normalization.

@@ -1,6 +1,6 @@
 // The operations of the forward pass. A model calls them in order between begin_step() and end_step(). No operation
 // allocates memory. In the comments, n_rows is the value of a RowCount. Every backend implements every operation: there
-// are no defaults, and a model that needs something that a backend lacks is refused when it is loaded.
+// are no defaults. Loading a model fails if it needs a feature that the backend lacks.
 #pragma once
 
 #include <cmath>
@@ -24,8 +24,8 @@ struct RopeParams {
   int n_dims;                      // Number of leading dimensions of each head that are rotated.
   const float* inverse_frequency;  // Host memory, n_dims/2 values: angle = position * inverse_frequency[i].
   float magnitude = 1.0f;          // Factor of cos and sin (YaRN); otherwise 1.
-  // M-RoPE, host memory: for each of the n_dims/2 pairs, which number of the token's RopePosition rotates it (0 time, 1
-  // height, 2 width). Null: the first number rotates all pairs.
+  // M-RoPE, host memory: for each of the n_dims/2 pairs, which number of the token's RopePosition rotates the pair (0
+  // time, 1 height, 2 width). If null, the first number rotates all pairs.
   const uint8_t* axes = nullptr;
 };
 
@@ -84,7 +84,7 @@ struct AttentionParams {
   // is reduced by d * alibi_slope(). Not for latents.
   float max_alibi_bias = 0.0f;
   // Latents only, sparse attention: positions that select_positions() selected, [n_rows][most_chosen] integers of 32
-  // bits. A token with more than most_chosen positions attends only to these. Null: tokens attend to all positions.
+  // bits. A token with more than most_chosen positions attends only to these. If null, tokens attend to all positions.
   const float* chosen = nullptr;
   int most_chosen = 0;
   // Latents only, compressed attention: if `block` is above 0, a token attends to its sliding window and to all
@@ -185,7 +185,7 @@ struct MatmulTarget {
   bool never_fast = false;      // Use the production kernels even with Arithmetic::kFast.
 };
 
-// The factor of a head in gate_heads(). kSigmoid: 1 / (1 + exp(-x)). kSoftplus: log(1 + exp(x)).
+// How gate_heads() computes the factor of a head. kSigmoid: 1 / (1 + exp(-x)). kSoftplus: log(1 + exp(x)).
 enum class HeadGate : uint8_t { kSigmoid, kSoftplus };
 
 // Whether an operation's input is read again before it is overwritten. With kLast, the contents of the input's memory
@@ -249,7 +249,7 @@ class Operations {
   // integers of 32 bits.
   virtual void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                                 float* chosen) = 0;
-  // Compressed attention only: never called on a backend that refuses the layer's latents. values and scores are dense,
+  // Compressed attention only: never called on a backend that rejects the layer's latents. values and scores are dense,
   // [n_rows][pool.width()]. out is [n_rows][pool.dim], written only in rows whose token completes a block.
   virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                            const float* values, const float* scores, float* out) = 0;
@@ -328,8 +328,8 @@ class Operations {
   // Copies one page of all layers (copy-on-write for forked sequences).
   virtual void copy_page(KvCache& cache, int32_t from, int32_t to) = 0;
   // Copy one page of all layers from and to host memory: KvCache::page_bytes bytes, whose layout depends only on the
-  // backend and on the shape of the cache apart from its number of pages. read_page() waits for the operations that
-  // were submitted before it.
+  // backend and on the cache shape, but not on the number of pages. read_page() waits for the operations that were
+  // submitted before it.
   virtual void read_page(const KvCache& cache, int32_t page, std::byte* host_to) = 0;
   virtual void write_page(KvCache& cache, int32_t page, const std::byte* host_from) = 0;
 

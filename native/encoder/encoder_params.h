@@ -71,7 +71,7 @@ struct TextEncoderParams {
   int64_t q_dim() const { return int64_t{n_heads} * head_dim; }
   int64_t kv_dim() const { return int64_t{n_kv_heads} * head_dim; }
 
-  // `max_context`: limit for max_tokens in addition to the file's context length; 0: no additional limit. Errors name
+  // `max_context`: limit for max_tokens in addition to the file's context length; 0 = no additional limit. Errors name
   // the metadata key: kInvalidFile if it is missing or out of range, kUnsupported if this build does not support it.
   static Result<TextEncoderParams> read(const GgufFile& file, int max_context);
 };

@@ -21,7 +21,7 @@ struct InputSpan {
   int first = 0;
   int n_rows = 0;
   ContentHash hash = {};
-  // Embeddings, shape [n_rows][input width]; may be shared with a cache. Null: the engine's vision encoder computes
+  // Embeddings, shape [n_rows][input width]; may be shared with a cache. If null, the engine's vision encoder computes
   // them from `piece` before the request is admitted (images/image_stage.h).
   std::shared_ptr<const std::vector<float>> rows = nullptr;
   std::shared_ptr<const PreparedPiece> piece = nullptr;
@@ -45,13 +45,13 @@ inline void count_rope_positions(std::span<InputSpan> spans) {
   }
 }
 
-// The first span that ends after `position`; null if there is none. Spans must be in ascending order.
+// Returns the first span that ends after `position`, or null if there is none. Spans must be in ascending order.
 inline const InputSpan* span_from(std::span<const InputSpan> spans, int position) {
   const auto at = std::ranges::partition_point(spans, [&](const InputSpan& span) { return span.end() <= position; });
   return at == spans.end() ? nullptr : &*at;
 }
 
-// The bidirectional span that a cut before `position` would divide; null if there is none.
+// Returns the bidirectional span that a cut before `position` would split, or null if there is none.
 inline const InputSpan* span_across(std::span<const InputSpan> spans, int position) {
   const InputSpan* span = span_from(spans, position);
   return span && span->bidirectional && span->first < position ? span : nullptr;

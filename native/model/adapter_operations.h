@@ -14,7 +14,7 @@ namespace monolith {
 
 class AdapterOperations final : public ForwardingBackend {
  public:
-  // Maximum number of adapters in one step and of targets in one matmul. Their product must not exceed
+  // Maximum number of adapters in one step, and maximum number of targets in one matmul. Their product must not exceed
   // kMaxAdapterTargets.
   static constexpr size_t kMaxAtOnce = 64;
   static constexpr size_t kMaxTargets = kMaxAdapterTargets / kMaxAtOnce;

@@ -71,14 +71,14 @@ enum class DraftHidden : uint8_t {
   kRaw,      // The residual stream before the final norm.
 };
 
-// The number of layers with which a model has ALiBi instead of RoPE; kEveryDepth: any number.
+// Models with this number of layers have ALiBi instead of RoPE; kEveryDepth = any number of layers.
 inline constexpr int kEveryDepth = -1;
 
 struct ArchitectureTraits {
   std::string_view name;
   NormKind norm = NormKind::kRms;
   ParallelResidual parallel_residual = ParallelResidual::kNo;
-  // The mixer of layers with 0 KV heads; kNone: every layer has KV heads. Such models may also have layers without a
+  // The mixer of layers with 0 KV heads; kNone = every layer has KV heads. Such models may also have layers without a
   // feed-forward network, whose feed-forward length in the file is 0.
   MixerKind other_mixer = MixerKind::kNone;
   bool one_part = false;  // Layers with a feed-forward network have no mixer.
@@ -128,7 +128,7 @@ struct ArchitectureTraits {
   bool embedding_root = false;       // Embeddings are multiplied by sqrt(n_embd).
   bool scale_keys = false;           // Reads the scale keys for attention, embeddings, residuals and logits.
   bool scale_keys_required = false;  // The scale keys for embeddings, residuals and logits are required.
-  // Factors that the file does not state; 0: none.
+  // Factors that the file does not specify; 0 = none.
   float embedding_scale = 0.0f, logit_scale = 0.0f;
   float scale_depth = 0.0f;         // The outputs of blocks are multiplied by scale_depth / sqrt(n_layers).
   float dim_model_base = 0.0f;      // Logits are multiplied by dim_model_base / n_embd.
@@ -167,8 +167,8 @@ struct ArchitectureTraits {
   bool limits_input = false;     // See Gating::limits_input.
   bool block_attention = false;  // Layers use block attention, and the model uses hyper-connections.
   bool shared_kv = false;        // Reads attention.shared_kv_layers.
-  // Used if the file does not state the number of KV-sharing layers: all layers after the first `own_kv_layers` share
-  // KV; 0: no layer does.
+  // Used if the file does not specify the number of KV-sharing layers: all layers after the first `own_kv_layers` share
+  // KV; 0 = no layer shares KV.
   int own_kv_layers = 0;
   bool per_layer_inputs = false;
   bool streams = false;  // Uses several residual streams (StreamParams); implies per_layer_inputs.

@@ -172,8 +172,8 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   return {};
 }
 
-// The last layers may use the keys and values of another layer. That is the last layer that has its own or, for layers
-// with a sliding window, the layer before it. It must have the same shape as the layer that uses it.
+// The last layers may use the keys and values of another layer. That layer is the last one with its own keys and values
+// or, for layers with a sliding window, the layer before it. It must have the same shape as the layer that uses it.
 Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   if (!traits.shared_kv) return {};
   const int n = params.n_layers;
@@ -197,8 +197,8 @@ Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& trai
   return {};
 }
 
-// Reads the number of leading dimensions with RoPE, for layers with (`windowed`) or without a sliding window. `usual`
-// is the default if the key is missing. Returns 0 if there are no such layers.
+// Reads the number of leading dimensions with RoPE, for layers with a sliding window (if `windowed` is set) or without
+// one. `usual` is the default if the key is missing. Returns 0 if there are no such layers.
 Result<int> read_rope_dims(const MetadataReader& read, std::string_view key, const HyperParams& params, bool windowed,
                            std::optional<int> usual = std::nullopt) {
   int head = 0;
@@ -330,7 +330,7 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
   return {};
 }
 
-// Determines which layers are MoE layers: the stated first one, and every n-th layer after it.
+// Determines which layers are MoE layers: the specified first one, and every n-th layer after it.
 Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                            HyperParams& params) {
   // MTP layers are MoE layers if they have a router.
@@ -372,7 +372,7 @@ Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, con
 }
 
 // Returns the width of the shared expert. The shape of its tensors takes precedence over the key: in files from
-// different converters, the key may be the width of one shared expert or of all together.
+// different converters, the key may be the width of one shared expert or of all shared experts together.
 Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& read, const std::string& block, int n_ff) {
   auto count = read.integer("expert_shared_count", 0, kMaxExperts, 0);
   if (!count) return count.error();

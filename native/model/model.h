@@ -113,8 +113,8 @@ struct StateSpaceParams {
   int conv_kernel_size = 0;  // Kernel size of the convolution over x, B and C.
   bool out_norm = false;     // Whether the gated output is normalized, in `n_groups` groups.
   bool convolution_bias = true;
-  // Rank of the projection from the convolved x to the steps. 0: Mamba-2, in which the steps, B and C are projections
-  // of the layer's input, and B and C are convolved, too. The other fields apply only if this is not 0.
+  // Rank of the projection from the convolved x to the steps. 0 = Mamba-2, in which the steps, B and C are projections
+  // of the layer's input, and B and C are convolved too. The other fields apply only if this value is not 0.
   int step_rank = 0;
   bool channel_steps = false;  // See StateSpace::channel_steps.
   // PLaMo 2: in ssm_in, each head's gate is followed by its x, and in ssm_x, the steps come after B and C. Otherwise, x
@@ -135,7 +135,7 @@ struct StateSpaceParams {
   int64_t channels() const { return width() + (step_rank > 0 ? 0 : 2 * space().group_width()); }
 };
 
-// Parameters of RWKV's layers, all of which have the same parameters.
+// Parameters of the RWKV layers. All these layers have the same parameters.
 struct RwkvParams {
   bool delta = false;                                // RWKV 7, otherwise RWKV 6.
   int n_heads = 0, head_dim = 0;                     // n_heads 0: there are no such layers.
@@ -158,7 +158,8 @@ struct LayerParams {
   // Attention head counts and sizes. MLA layers have a single KV head whose key is a latent vector (see LatentParams).
   int n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
   int n_ff = 0;  // Width of the dense feed-forward network. For experts, see ExpertParams.
-  // Sliding window: the number of positions that a token attends to, including its own; 0: all positions up to its own.
+  // Sliding window: the number of positions that a token attends to, including its own; 0 = all positions up to its
+  // own.
   int window = 0;
   int rope = 0;    // Index into HyperParams::ropes; -1: no RoPE.
   int kv_of = -1;  // Index of an earlier layer whose keys and values this layer uses; -1: the layer has its own.
@@ -168,8 +169,8 @@ struct LayerParams {
   Xielu xielu = {};                // Parameters of Activation::kXielu.
   float temperature_scale = 0.0f;  // Attention temperature; see AttentionParams.
   int temperature_length = 1, temperature_offset = 0;
-  // Block attention: the number of positions per compressed block (0: the layer has only a sliding window), and whether
-  // blocks overlap (BlockPool::overlap).
+  // Block attention: the number of positions per compressed block (0 = the layer has only a sliding window), and
+  // whether blocks overlap (BlockPool::overlap).
   int block = 0;
   bool blocks_overlap = false;
   // Whether the layer has its own sparse-attention indexer (IndexParams), which selects the positions to attend to.
@@ -180,10 +181,11 @@ struct LayerParams {
   // Whether the layer has no value projection. Its keys before norm and RoPE then serve as values.
   bool value_is_key = false;
   float output_scale = 1.0f;  // Factor for the residual stream after the layer.
-  // Gating::limit, one for the experts and one for the dense network or shared expert; 0: no limit.
+  // Gating::limit, one for the experts and one for the dense network or shared expert; 0 = no limit.
   float expert_limit = 0.0f, gate_limit = 0.0f;
   bool fused_qkv = false;  // Whether one tensor holds Q, K and V, concatenated by rows.
-  // Keeps only gate values that exceed the mean of all gate values by this many standard deviations; 0: keeps all.
+  // Keeps only gate values that exceed the mean of all gate values by this many standard deviations; 0 = keep all
+  // values.
   float sparse_deviations = 0.0f;
 
   // Whether the token ID determines the experts, so that the router computes only their weights.
@@ -214,7 +216,7 @@ struct ExpertParams {
   int count = 0;  // Number of experts per layer. If 0, the other fields are meaningless.
   int used = 0;   // Experts used per token.
   int n_ff = 0;   // Hidden size of one expert's MLP.
-  // Width of the latent space in which the experts work, with one projection into this space and one back; 0: experts
+  // Width of the latent space in which the experts work, with one projection into this space and one back; 0 = experts
   // work at the hidden size.
   int latent = 0;
   Router router;             // Router settings, without the bias, which differs per layer.
@@ -263,9 +265,9 @@ struct IndexParams {
   float norm_eps = 1e-6f;  // Epsilon of the LayerNorm (with bias) that is applied to the keys.
 };
 
-// Parameters of the MLA layers, which are the same for all of them. A latent vector consists of `rank` normalized
-// values and `shared_dim` values with RoPE, and serves as the key for all heads. Each head has one matrix that maps its
-// query to the latent space and another that maps the attention output back.
+// Parameters of the MLA layers. All these layers have the same parameters. A latent vector consists of `rank`
+// normalized values and `shared_dim` values with RoPE, and serves as the key for all heads. Each head has one matrix
+// that maps its query to the latent space and another that maps the attention output back.
 struct LatentParams {
   int rank = 0;                    // Width of the latent space; 0: there are no MLA layers.
   int shared_dim = 0;              // Number of trailing query dimensions with RoPE; all heads share their key part.
@@ -392,7 +394,7 @@ struct HyperParams {
   bool gate_bias, up_bias, down_bias;
   bool fused_gate_up;  // Whether ffn_up holds gate and up.
 
-  // Number of layers with weights of their own.
+  // Number of layers that have their own weights.
   int stored_layers() const { return n_layers / n_loops; }
   // Number of values in each row of an embedding span.
   int64_t input_width() const { return int64_t{n_embd} * (1 + n_deepstack); }
@@ -407,7 +409,7 @@ struct HyperParams {
     return most;
   }
 
-  // `max_context` is the maximum number of positions per sequence; 0: context_length. It selects between LongRoPE's
+  // `max_context` is the maximum number of positions per sequence; 0 = context_length. It selects between LongRoPE's
   // frequencies for short and long contexts. With `mtp_layer`, MTP layers are included if the file has any that the
   // engine supports. Errors name the key: kInvalidFile (missing, out of range), kUnsupported (architecture, scaling
   // type).
@@ -460,8 +462,8 @@ struct EmbeddedRows {
 // ModelLimits::kept_rows() - 1.
 struct HiddenRange {
   int first_row, n_rows;
-  // Number of the saved hidden state for the position before the first token. -1: no hidden state is saved, for example
-  // at the start of a text.
+  // Number of the saved hidden state for the position before the first token. -1 = no hidden state is saved, for
+  // example at the start of a text.
   int from;
   int to;      // Number under which the first of the last `n_kept` hidden states is saved.
   int n_kept;  // Number of hidden states to save.
@@ -525,8 +527,8 @@ class Model {
   virtual const float* forward(const Batch& batch) = 0;
 
   // Moves the weights from small memory pages to huge pages where possible, until `stopped` returns true or a time
-  // limit is reached. Returns how many of their bytes are known to be in huge pages. One call at a time, on any thread,
-  // also during steps.
+  // limit is reached. Returns the number of bytes of weights that are known to be in huge pages. One call at a time, on
+  // any thread, also during steps.
   virtual size_t collapse_huge_pages(const Stopped& stopped) { return static_cast<void>(stopped), size_t{0}; }
 
   // The weight matrices that LoRA adapters can change. Empty if the model does not support adapters. Any thread.
@@ -547,7 +549,7 @@ class Model {
 
   // Whether the model has a drafter that forward() feeds.
   virtual bool drafts() const { return false; }
-  // Returns the token IDs of the drafter's logits, in any order. Empty: the logits cover the whole vocabulary, in
+  // Returns the token IDs of the drafter's logits, in any order. If empty, the logits cover the whole vocabulary, in
   // order.
   virtual std::span<const int32_t> draft_tokens() const { return {}; }
   virtual int draft_levels() const { return 1; }

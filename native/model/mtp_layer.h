@@ -37,8 +37,8 @@ class MtpLayer {
   void feed(const Batch& batch, std::span<const std::span<const Segment>> tables);
   // Runs the pass and leaves the head's input for each sequence's last token in Activations::normed.
   void draft(const DraftBatch& batch, std::span<const std::span<const Segment>> tables);
-  // Returns the output matrix to apply to the result of draft(); null: the model's own. tokens() lists the token IDs of
-  // the logits; empty: the whole vocabulary.
+  // Returns the output matrix to apply to the result of draft(), or null for the model's own matrix. tokens() returns
+  // the token IDs of the logits; empty = the whole vocabulary.
   virtual const Matrix* head(int level) const = 0;
   virtual std::span<const int32_t> tokens() const { return {}; }
 
@@ -53,7 +53,7 @@ class MtpLayer {
   virtual StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
                            std::span<const std::span<const Segment>> tables) = 0;
   // Applies the norm before the head to `x`, the output of the last block, and writes the result to
-  // Activations::normed. Returns what the next draft token reads: the normalized output or `x`.
+  // Activations::normed. Returns the hidden states that the next draft token reads: the normalized output or `x`.
   virtual const float* finish(int level, const float* x, RowCount rows) = 0;
 
   float* rows_from(int64_t row) const { return activations_.hidden + row * n_embd_; }

@@ -75,7 +75,7 @@ struct ProjectorTraits {
   bool mrope = false;
   // For image-dependent sizes: minimum and maximum area, as a number of squares whose sides are patch * merge pixels.
   int least = 0, most = 0;
-  // Marker tokens before and after all embeddings; empty: no token.
+  // Marker tokens before and after all embeddings; empty = no token.
   std::string_view before = {}, after = {};
 };
 

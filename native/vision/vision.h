@@ -92,7 +92,7 @@ struct PreparedPiece {
 
 class VisionModel {
  public:
-  // Errors: kUnsupported (the projector type is unknown; the message contains it), kInvalidFile (the message states a
+  // Errors: kUnsupported (the projector type is unknown; the message contains it), kInvalidFile (the message names a
   // key or tensor that is missing, contradicts another one, or is out of range). `file` need not outlive the call.
   static Result<std::shared_ptr<const VisionModel>> load(const GgufFile& file, const VisionBounds& bounds);
   ~VisionModel();

@@ -190,7 +190,7 @@ class CudaBackend final : public Backend {
   bool is_asynchronous() const override { return true; }
   void wait() override { runtime_->synchronize(); }
 
-  // Not reached: Adapter::load() calls supports() first, which refuses LoRA adapters.
+  // Not reached: Adapter::load() first calls supports(), which rejects LoRA adapters.
   Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource&) override {
     return unsupported(OperationKind::kAddAdapters);
   }

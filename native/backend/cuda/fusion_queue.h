@@ -67,7 +67,7 @@ Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarge
                   InputUse use);
 
 // Returns the per-head norms `first` and `second` for fusion with a RoPE call if they normalize that call's queries and
-// keys. Returns none if either operation is something else or no kernel can do both.
+// keys. Returns none if either deferred operation is not such a norm, or if no kernel supports the fusion.
 HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& second, const RopeLaunch& call,
                          int n_dims);
 

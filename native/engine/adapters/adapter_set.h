@@ -52,7 +52,7 @@ class AdapterUse {
 
 class AdapterSet {
  public:
-  // `most_bytes`: maximum memory of all adapters together.
+  // `most_bytes`: maximum total memory of all adapters.
   AdapterSet(Model& model, size_t most_bytes) : model_(model), most_bytes_(most_bytes) {}
 
   // Loads an adapter from a GGUF file or a PEFT folder. `reserve` is called with the adapter's rank and must call

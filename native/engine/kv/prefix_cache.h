@@ -96,14 +96,14 @@ class PrefixCache {
   void share_window(PageId page);
   // `first_to_leave`: the page becomes the first to be evicted instead of the last.
   void release_window(PageId page, bool first_to_leave = false);
-  // Evicts all unreferenced nodes of `organization`; nullopt: of all organizations. Takes time linear in the number of
-  // unreferenced nodes.
+  // Evicts all unreferenced nodes of `organization`, or of all organizations if it is nullopt. Takes time linear in the
+  // number of unreferenced nodes.
   void clear(std::optional<uint64_t> organization);
   // Releases all nodes and pages of one sequence, deepest first, and clears the tables.
   void release_all(KvState& kv);
 
-  // Finds the node that follows `parent` (kNoNode: the first node of `organization`) and stands for positions with
-  // these keys. Returns kNoNode if there is none. Takes no reference.
+  // Finds the child of `parent` (kNoNode: the root of `organization`) whose positions have these keys. Returns kNoNode
+  // if there is none. Takes no reference.
   NodeId find(uint64_t organization, NodeId parent, const PageKeys& keys) const;
   uint64_t n_lookups() const { return n_lookups_; }  // Number of calls of find(). For tests.
   // Add and remove a reference to a node. A node without references stays in the cache until it is evicted.
@@ -123,7 +123,8 @@ class PrefixCache {
   // releases `window` and moves the caller's page reference to the existing one. Returns the node's window page.
   PageId insert_window(NodeId node, PageId window);
 
-  // Distinguishes the nodes that an id stands for over time: it changes when the node is evicted.
+  // Returns a number that changes when the node is evicted, so that callers can detect that the id now stands for a
+  // different node.
   uint32_t generation(NodeId node) const { return at(node).generation; }
   bool contains(NodeId node, uint32_t generation) const {
     return static_cast<size_t>(node) < nodes_.size() && in_use(node) && at(node).generation == generation;
@@ -139,7 +140,7 @@ class PrefixCache {
 
   // True if pool, trie, hash chains and LRU lists are consistent. O(pages); for tests and the idle engine.
   bool consistent() const;
-  // Also checks that the references to nodes and pages are exactly those of the given sequences.
+  // Also checks that the given sequences account for all references to nodes and pages.
   bool consistent(std::span<const KvState* const> sequences) const;
 
  private:

@@ -9,13 +9,13 @@
 namespace monolith {
 namespace {
 
-// Rotary position of `position` in a sequence with these spans, which must be in ascending order.
+// Returns the rotary position of `position` in a sequence with these spans, which must be in ascending order.
 RopePosition rope_position_at(std::span<const InputSpan> spans, int position) {
   const auto after = std::ranges::partition_point(spans, [&](const InputSpan& span) { return span.first <= position; });
   if (after == spans.begin()) return {position, position, position};
   const InputSpan& span = *(after - 1);
   if (position >= span.end() || !span.rope_offsets) {
-    // A span without offsets of its own advances like text, so its mrope_delta also applies inside it.
+    // A span without rotary offsets advances like text, so its mrope_delta also applies inside it.
     const int count = position - span.mrope_delta;
     return {count, count, count};
   }

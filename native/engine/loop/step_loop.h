@@ -79,7 +79,7 @@ class StepLoop {
   void publish();
 
   bool idle() const { return requests_.idle(); }
-  // The storage tier under the page pool. Its pages are copied by step(), also while the loop is idle.
+  // The storage tier under the page pool. step() copies its pages, even while the loop is idle.
   PageTier& tier() { return tier_; }
   // True if records could not be published for lack of memory. The next step() or publish() tries again.
   bool has_unpublished() const { return requests_.has_unpublished(); }

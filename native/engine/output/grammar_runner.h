@@ -42,7 +42,7 @@ class GrammarRunner {
   // The result is valid until the next call.
   Outcome forced(GrammarMatcher& matcher, Tokens tokens, std::vector<TokenId>*& out);
   // Returns kOk if the prefetched mask is ready; with `splits`, the forced tokens must be ready too. If `token` is
-  // given, refers to the grammar's state after that token instead.
+  // given, checks whether the grammar's state after that token is ready instead.
   Outcome prepared(GrammarMatcher& matcher, Tokens tokens, bool splits, TokenId token);
 
   // Schedules prefetching of the mask that this grammar needs after the next step and, if `splits` is set, of the
@@ -52,7 +52,7 @@ class GrammarRunner {
   void prefetch_due(const GrammarMatcher& matcher, bool splits, TokenId token) {
     prefetcher_.add_due(matcher, splitter(splits), token);
   }
-  // Starts the worker threads on everything requested. Returns false if no mask was requested for the step after next.
+  // Starts the worker threads on all requested work. Returns false if no mask was requested for the step after next.
   bool start_prefetching() { return prefetcher_.start(); }
 
  private:

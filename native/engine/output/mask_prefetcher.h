@@ -28,13 +28,13 @@ class MaskPrefetcher {
   void add(const GrammarMatcher& matcher, const Tokenizer* tokenizer) {
     soon_.add({*matcher.grammar, matcher.position, tokenizer});
   }
-  // Requests the mask of a blocked sequence or, if a token is given, the grammar state after that token. The caller
-  // repeats the request in each step, so it may be dropped, too.
+  // Requests the mask of a blocked sequence or, if a token is given, the grammar state after that token. This request
+  // may be dropped too, because the caller repeats it in each step.
   void add_due(const GrammarMatcher& matcher, const Tokenizer* tokenizer, TokenId token) {
     due_.add({*matcher.grammar, matcher.position, tokenizer, token});
   }
-  // Starts work on everything requested since the last call, and drops older unfinished work. Returns false if nothing
-  // was requested for the step after next.
+  // Starts all work requested since the last call, and drops older unfinished work. Returns false if nothing was
+  // requested for the step after next.
   bool start();
 
  private:

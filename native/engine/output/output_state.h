@@ -104,7 +104,7 @@ class OutputState {
   // Returns the tokens that may be sampled next. `mask` holds the result's mask.
   Next allowed(GrammarRunner& runner, Tokens tokens, grammar::TokenMask& mask);
   // Tokens that must not be sampled after `generated` tokens of this output, if its section stays the same until then.
-  // Null: only SamplingParams::banned applies.
+  // Null means that only SamplingParams::banned applies.
   const std::vector<TokenId>* banned(int generated) const;
   // Whether banned() may differ after this token.
   bool may_change_bans(TokenId token) const {
@@ -144,7 +144,8 @@ class OutputState {
   // True while a worker thread computes the mask of allowed tokens, or the state after a token. The sequence is not
   // scheduled until the result is ready.
   bool is_blocked() const { return blocked_; }
-  // Blocks the sequence after next() or allowed() has returned kPending. accept() blocks the sequence itself.
+  // Blocks the sequence after next() or allowed() has returned kPending. Not needed after accept(), which itself blocks
+  // the sequence.
   void block(TokenId token = kNoToken);
   // Unblocks the sequence if the result is ready, and otherwise queues it for the worker thread.
   void try_unblock(GrammarRunner& runner, Tokens tokens);

@@ -22,8 +22,8 @@ struct Tag {
   GrammarRef grammar;  // For kCall and kFormat: grammar of what follows; null: unconstrained.
 };
 
-// A trie of tags. If one tag is the beginning of another, the walk ends with the shorter one. Of several tags with the
-// same tokens, the first one given counts.
+// A trie of tags. If one tag is the beginning of another, the walk ends with the shorter one. If several tags have the
+// same tokens, the first one takes precedence.
 class TagSet {
  public:
   using Node = uint32_t;

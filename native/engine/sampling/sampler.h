@@ -25,7 +25,7 @@ using TokenLogprobs = SampleResult;
 // The tokens that a forced sequence or a grammar allows next. The constraint takes precedence over bias and bans: if
 // these exclude every allowed token, they are ignored. Tokens that are not allowed have probability 0 in the logprobs.
 struct TokenConstraint {
-  // Ascending, without duplicates. A single token is chosen without a random number. Empty: every token is allowed.
+  // Ascending, without duplicates. A single token is chosen without a random number. If empty, every token is allowed.
   std::span<const TokenId> allowed;
   // Alternative to the list: one bit per token, in (n_vocab + 63) / 64 words. At least one bit is set; bits at n_vocab
   // and above are clear.

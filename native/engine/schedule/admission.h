@@ -13,9 +13,9 @@
 // cache again only when enough pages are available or its organization's part of the cache has changed.
 //
 // A running sequence never fails for lack of pages: if no page is free for it, the youngest running sequence is
-// preempted, possibly the one that needs the page. So the oldest sequence always advances.
+// preempted, possibly the one that needs the page. The oldest sequence therefore always advances.
 //
-// Background sequences have their own queue and come after all other sequences in the lists. See scheduler.h.
+// Background sequences have a separate queue, and in the lists they come after all other sequences. See scheduler.h.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // Allocates, shares, copies, indexes and releases the pages and window pages of one sequence at a time. It never
-// preempts: if pages are missing, it reports that. Engine thread only.
+// preempts. If there are too few pages, the functions report failure. Engine thread only.
 //
-// Sliding-window layers: a page is released while its sequence runs, as soon as the window has moved past it. So a
-// sequence holds at most the pages of one window and one step, whatever its length. Released pages stay in the prefix
-// cache until they are evicted. A cached prefix is used up to the last position whose whole window is still cached. A
-// prompt allocates its window pages as it advances.
+// Sliding-window layers: a page is released while its sequence runs, as soon as the window has moved past it. A
+// sequence therefore holds at most the pages of one window and one step, regardless of its length. Released pages stay
+// in the prefix cache until they are evicted. A cached prefix is used up to the last position whose whole window is
+// still cached. A prompt allocates its window pages as it advances.
 #pragma once
 
 #include <cstdint>
@@ -42,15 +42,15 @@ class PageMover {
   // sequences; one page is kept available for each of them.
   void resume_from_cache(ScheduledSequence& sequence, int64_t n_running);
 
-  // Pages that the sequence needs in addition to those it has: for all its tokens, and for the window of its next token
-  // and one whole step.
+  // Returns the number of additional pages that the sequence needs: for all its tokens, and for the window of its next
+  // token and one whole step.
   PageDemand missing_pages(const ScheduledSequence& sequence) const;
-  // Allocates pages for all tokens, for which there must be room, and as many window pages as possible while `reserve`
-  // pages stay available.
+  // Allocates pages for all tokens, of which enough must be available, and as many window pages as possible while
+  // `reserve` pages stay available.
   void allocate_pages(ScheduledSequence& sequence, int64_t reserve);
   // Allocates window pages for the next step of a prompt, as long as `reserve` pages stay available.
   void extend_window(ScheduledSequence& sequence, int64_t reserve);
-  // Allocates one more window page of a prompt. Returns false if there is none.
+  // Allocates one more window page of a prompt. Returns false if none is available.
   bool add_window_page(ScheduledSequence& sequence);
   // Makes the pages of the next `n_tokens` positions writable: allocates missing pages and copies shared ones. Returns
   // false if no page is available; the call can then be repeated.

@@ -36,8 +36,8 @@ bool PrefillPlanner::plan_first_tokens(int budget) {
   const auto decoding = [](const ScheduledSequence* sequence) { return sequence->decoding(); };
   if (std::ranges::all_of(running, decoding)) return false;
   admission_.count_slots();
-  // A separate step for first tokens makes sense only if it leaves something out: decodes, or prompts of organizations
-  // with several sequences.
+  // A separate step for first tokens makes sense only if there is work that it can leave out: decodes, or prompts of
+  // organizations with several sequences.
   const auto is_left_out = [&](const ScheduledSequence* one) {
     return one->decoding() || !admission_.is_only_one(*one);
   };
@@ -57,8 +57,8 @@ bool PrefillPlanner::plan_first_tokens(int budget) {
   return true;
 }
 
-// Plans a step of its own for the next tokens of the oldest prompt, if they form a bidirectional span that may be too
-// long to be computed next to decodes.
+// Plans a separate step for the next tokens of the oldest prompt, if they form a bidirectional span that may be too
+// long to be computed in a step with decodes.
 bool PrefillPlanner::plan_long_span() {
   const std::vector<ScheduledSequence*>& running = admission_.running();
   const auto at =
@@ -124,7 +124,7 @@ void PrefillPlanner::group_prompts() {
   }
 }
 
-// Splits `budget` among the organizations, the smallest demand first. Returns the remaining tokens, which go to newly
+// Splits `budget` among the organizations in ascending order of demand. Returns the remaining tokens, which go to newly
 // admitted sequences if `may_admit`, and then to the oldest prompts.
 int PrefillPlanner::split_budget(int budget, bool may_admit) {
   int shares = 0;

@@ -77,9 +77,9 @@ struct ScheduledSequence {
   uint64_t arrival = 0;    // Arrival number of the request.
   int reserved_slots = 0;  // Choice 0 only: slots reserved at admission for choices that are not yet forked.
   int preempted_at = -1;   // generated() when the sequence was last preempted for another organization; -1: never.
-  // The last attempt to admit the sequence found no room. `room_needed`: number of pages that must be available,
-  // besides those reserved for running sequences; 0: no such attempt. `room_needed_at`: the count of cache changes at
-  // that time.
+  // Set if the last attempt to admit the sequence found too few pages. `room_needed`: number of pages that must be
+  // available, in addition to those reserved for running sequences; 0 = no such attempt. `room_needed_at`: the count of
+  // cache changes at that time.
   int64_t room_needed = 0;
   uint64_t room_needed_at = 0;
 

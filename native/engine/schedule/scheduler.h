@@ -82,8 +82,9 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Sets the operator's limits, clamped to the allocated sizes; they apply from the next plan on. If max_sequences is
-  // lowered, running sequences continue, and no sequence is admitted until fewer than the new limit are running.
+  // Sets the operator's limits, clamped to the allocated sizes. They apply to the next plan and all later ones. If
+  // max_sequences is lowered, running sequences continue, and no sequence is admitted until fewer than the new limit
+  // are running.
   void configure(int max_batch_tokens, int max_sequences);
   int max_batch_tokens() const { return limits_.max_batch_tokens; }
   int max_sequences() const { return limits_.max_sequences; }
@@ -94,7 +95,7 @@ class Scheduler {
 
   // Adds choice 0 of a request to the queue. The request arrives after all requests added before it.
   void add(ScheduledSequence& sequence) { admission_.add(sequence); }
-  // Preempts running sequences that cannot advance now. plan() does this, too.
+  // Preempts running sequences that cannot advance now. plan() also does this.
   void preempt_blocked() { admission_.preempt_blocked(); }
   // Plans one step. The plan stays valid until the next call. A plan without items means that nothing can be computed
   // now. In a step with decodes, at most `prompt_tokens_with_decodes` (>= 1) prompt tokens are planned.
@@ -140,10 +141,10 @@ class Scheduler {
   // True if every page reference belongs to a running sequence, and page pool and prefix cache are consistent.
   // O(pages).
   bool consistent() const { return consistent({}); }
-  // The same, if `others` hold pages too.
+  // Like consistent() above, but `others` may hold pages too.
   bool consistent(std::vector<const KvState*> others) const;
-  // Call when pages were added to an organization's part of the prefix cache from outside: waiting sequences are looked
-  // up again.
+  // Call after pages have been added to an organization's part of the prefix cache from outside the scheduler, so that
+  // waiting sequences are looked up again.
   void note_cached(uint64_t organization) { changes_.add(organization); }
 
  private:

@@ -19,7 +19,7 @@ class StepBuilder {
   void clear();
   void count_score_rows(int n_running);  // Sets the logit rows that are left for prompts' tokens.
   // Adds the next `n_tokens` tokens of the sequence. If there is no slot for its recurrent state, clears its n_planned
-  // and returns false; the sequence is scheduled once others have released their slots.
+  // and returns false; the sequence is scheduled once other sequences have released their slots.
   bool add(ScheduledSequence& sequence, int n_tokens);
   // Number of the next `n_tokens` tokens, after those already planned, for which there are logit rows.
   int scorable(const ScheduledSequence& sequence, int n_tokens) const;

@@ -9,8 +9,8 @@
 // An organization may also be offered a slot out of turn (`may_claim`). Slots taken out of turn become debt in full.
 //
 // If the oldest sequence of an organization lacks pages, the organization's later sequences wait, but other
-// organizations may be admitted first. From then on, every slot is offered to this organization before it is offered to
-// others. After it has been passed over kMaxPasses times, no other organization is admitted before it.
+// organizations may be admitted first. After that, every slot is offered to this organization before it is offered to
+// other organizations. After it has been passed over kMaxPasses times, no other organization is admitted before it.
 #pragma once
 
 #include <algorithm>

@@ -112,7 +112,7 @@ double DraftModel::draft(std::span<DraftRequest> requests, DraftBudget& pace) {
 void DraftModel::plan(std::span<DraftRequest> requests) {
   assert(requests.size() <= kMaxSequences);
   tasks_.clear();
-  // All sequences of this round are marked as used first, so that pages are taken only from other sequences.
+  // Marks all sequences of this round as used first, so that pages are taken only from other sequences.
   for (DraftRequest& request : requests) {
     request.n = 0;
     if (Slot* slot = slot_of(request.owner)) see(*slot, request.tokens);

@@ -5,8 +5,8 @@
 //
 // Rejected draft tokens are simply overwritten. A sequence's pages hold the tokens [0, n_computed), followed by draft
 // tokens; accepted ones are counted the next time the sequence is drafted. The page pool has a fixed size. If there are
-// too few pages, sequences that have not been drafted for a while lose theirs; if there are no such sequences, nothing
-// is drafted.
+// too few pages, sequences that have not been drafted for a while lose their pages. If there are no such sequences,
+// nothing is drafted.
 #pragma once
 
 #include <array>

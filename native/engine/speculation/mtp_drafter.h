@@ -32,7 +32,7 @@ class HiddenRows {
 
   // Hidden-state ranges that this step feeds to the MTP layers. Valid until the next call.
   std::span<const HiddenRange> runs(const StepPlan& plan);
-  // Index of the saved hidden state for a position; -1: not saved.
+  // Index of the saved hidden state for a position; -1 = not saved.
   int row_of(const Sequence& sequence, int position) const;
   void forget(const Sequence& sequence);
 

@@ -17,8 +17,8 @@
 
 namespace monolith {
 
-// One full page of a sequence. `bytes` holds the page group of layers without a sliding window, that of layers with
-// one and the recurrent state, one after another; the sizes are 0 for parts that are missing.
+// One full page of a sequence. `bytes` contains, one after another, the page group of layers without a sliding window,
+// the page group of layers with one, and the recurrent state. The size of a missing part is 0.
 struct ExportedPage {
   int index = 0;          // The page holds positions index * kPageTokens ff. of the sequence.
   bool has_full = false;  // Also true for models that store nothing outside of windows, with full_bytes = 0.

@@ -190,7 +190,7 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   size("attention.sliding_window", t.needed({"sliding_window"}));
   if (!(share[0] > 0 && share[0] <= 0.5 && share[1] > 0 && share[1] <= 1))
     return t.fail(shares.unsupported("must be at most 0.5 for layers without a sliding window"));
-  // GGUF states twice the number of dimensions that rotate in layers without a sliding window.
+  // GGUF stores twice the number of dimensions that rotate in layers without a sliding window.
   size("rope.dimension_count", static_cast<int64_t>(2 * share[0] * static_cast<double>(head_dim)));
   size("rope.dimension_count_swa", static_cast<int64_t>(share[1] * static_cast<double>(head_dim)));
   if (bases.is_array()) {

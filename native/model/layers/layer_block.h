@@ -32,8 +32,9 @@ namespace monolith {
 struct StepRows {
   std::span<const std::span<const Segment>> tables;  // Segments of all tokens, for each page table.
   std::span<const int32_t> logit_rows;               // Indices, among all tokens, of those whose logits are requested.
-  // One list of segments per page table for the tokens with logits; each segment is one token. No lists if all tokens
-  // have logits. A table's list is empty if no block reads the table after the step has been reduced to these tokens.
+  // One list of segments per page table for the tokens with logits; each segment is one token. There are no lists if
+  // all tokens have logits. A table's list is empty if no block reads the table after the step has been reduced to
+  // these tokens.
   std::span<const std::span<const Segment>> logit_tables;
   float* x;  // The residual stream of the tokens that are still computed, [count][n_embd].
   RowCount count;
@@ -66,7 +67,7 @@ struct LayerContext {
   LayerSlots slots;  // The layer's part of the recurrent state.
 };
 
-// Whether attention keeps the layer's input for the experts: as it is for the router (ExpertParams::early_router), or
+// Whether attention keeps the layer's input for the experts: unchanged for the router (ExpertParams::early_router), or
 // normalized for all experts (FeedForwardKind::kGatedBesideMixture).
 inline bool early_input(const HyperParams& params, const LayerParams& layer) {
   return (params.experts.early_router && layer.mixture()) || layer.feed_forward == FeedForwardKind::kGatedBesideMixture;

@@ -48,8 +48,8 @@ struct GrammarOptions {
   std::string text;  // The schema, the pattern or the rules.
   std::vector<std::string> choices;
   std::string suffix;  // Literal text after the value. A special token's spelling in it means that token.
-  // Prefix before the value. Where the prefix or `spelling` contains the spelling of a special token, that token is
-  // meant.
+  // Prefix before the value. If the prefix or `spelling` contains the spelling of a special token, it stands for that
+  // token.
   Lead lead;
   // The value's syntax if it is not JSON. In that case, the schema must be an object schema. `mark_text` is derived
   // from `string_mark`.

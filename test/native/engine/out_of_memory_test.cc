@@ -50,7 +50,7 @@ struct Run {
   bool has_failed_allocation = false;
 };
 
-// Runs all requests in one step loop. `n`: number of allocations before one fails; negative: none fails. `in_a_row`:
+// Runs all requests in one step loop. `n`: number of allocations before one fails; negative = none fails. `in_a_row`:
 // number of consecutive allocations that then fail.
 Run run(const EngineSetup& setup, EngineParts& parts, int n, int in_a_row = 1) {
   Run run;

@@ -18,7 +18,7 @@ namespace {
 using namespace testing;
 
 // If faster kernels are available, the portable kernels run only one file per type, and only the short prompts. So do
-// the AVX2 kernels if AVX-VNNI is available, because the two differ only in matmul, which has tests of its own.
+// the AVX2 kernels if AVX-VNNI is available, because the two differ only in matmul, which is tested separately.
 bool spared(CpuIsa isa) {
   return (isa == CpuIsa::kPlain && available_cpu_isas().size() > 1) ||
          (isa == CpuIsa::kAvx2 && cpu_has(CpuIsa::kAvxVnni));

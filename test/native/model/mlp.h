@@ -1,7 +1,7 @@
 // Decoders in float64, one architecture after another, computed directly from the tensors of a TinyModel. The engine's
-// results are compared with theirs. The decoders share no code with the engine, read no metadata, and recompute every
-// sum over all positions. Values that the engine reads from metadata (windows, scales, bases) are repeated here as the
-// test writes them to the file. For tests only.
+// results are compared with the results of these decoders. The decoders share no code with the engine, read no
+// metadata, and recompute every sum over all positions. Values that the engine reads from metadata (windows, scales,
+// bases) are repeated here as the test writes them to the file. For tests only.
 #pragma once
 
 #include <algorithm>

@@ -108,7 +108,7 @@ void check_family(const Family& family) {
   auto model = golden_model(family.file);
   if (!model) return;
   const uint32_t layer = add_mtp_layer(*model);
-  // Fewer positions than there are tokens, so that the MTP layer's own selection matters.
+  // Fewer positions than tokens, so that the MTP layer's own selection matters.
   if (model->has("attention.indexer.top_k")) model->set("attention.indexer.top_k", 8);
   const std::string block = "blk." + std::to_string(layer) + ".";
   const Bytes image = model->build();

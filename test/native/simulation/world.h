@@ -16,7 +16,7 @@
 
 namespace monolith::simulation {
 
-// Statistics of one run; those of several runs can be added up.
+// Statistics of one run. The statistics of several runs can be added up.
 struct Figures {
   int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, drafted = 0,
           accepted_draft_tokens = 0;

@@ -59,7 +59,7 @@ void as_vector(FloatTensor& tensor);
 // as_rounded_decay() rounds a decay to a value for which there is one, and as_log_of_decay() returns this A_log.
 void as_rounded_decay(FloatTensor& tensor);
 void as_log_of_decay(FloatTensor& tensor);
-// The same for norms, which a checkpoint stores as weight - 1.
+// Like the functions above, but for norms, which a checkpoint stores as weight - 1.
 void as_rounded_norm(FloatTensor& tensor);
 void as_norm_less_one(FloatTensor& tensor);
 

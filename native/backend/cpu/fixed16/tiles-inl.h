@@ -74,8 +74,8 @@ void multiply_tile(const Fixed16Tile& tile, int first, int n_rows, int half) {
   const auto load_w = [&]<int kTile>(int part) __attribute__((always_inline)) {
     Unit::template load<kTile>(w + part * kPartBytes, kUnitBytes);
   };
-  // Tiles 0 to 3 are sums; 4 and 5 the upper and lower bytes of the rows; 6 and 7 those of the weights. Each operand is
-  // loaded right after its last use.
+  // Tiles 0 to 3 hold the sums, tiles 4 and 5 the upper and lower bytes of the rows, and tiles 6 and 7 the upper and
+  // lower bytes of the weights. Each operand is loaded right after its last use.
   load_x.template operator()<4>(0);
   load_w.template operator()<6>(0);
   load_w.template operator()<7>(1);

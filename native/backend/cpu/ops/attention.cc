@@ -77,7 +77,7 @@ struct Attention {
   }
 
   // Adds the attention sink for query `index` to its state's sum of weights. Weights are relative to the largest score.
-  // If the sink is far above all scores, the values have practically no weight left.
+  // If the sink is far above all scores, the values get practically no weight.
   void add_sink(float* state, int kv_head, int64_t index) const {
     if (params.sinks == nullptr) return;
     const int64_t top = round_up_to_lanes(layer.value_dim);

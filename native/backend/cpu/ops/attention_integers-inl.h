@@ -196,7 +196,8 @@ inline Vec only_positions(Vec x, int low, int high) {
   if (high < kPageTokens) x = first(high, x, splat(0.0f));
   return low > 0 ? first(low, splat(0.0f), x) : x;
 }
-// 1 / step of the integers that represent weights, given their sum and the largest. 0 if all weights become 0.
+// Returns 1 / step for converting weights to integers, given the sum of the weights and the largest one. Returns 0 if
+// all weights become 0.
 inline float inverse_weight_step(float sum, float top) {
   const float by_sum = static_cast<float>(kLatentWeights) / sum, by_top = static_cast<float>(kMaxLatentWeight) / top;
   return sum > 0x1p-100f && sum < __builtin_inff() ? by_sum < by_top ? by_sum : by_top : 0.0f;

@@ -302,7 +302,7 @@ struct OpKernels {
   // Converts up to kLatentBlock floats to integers of at most `most` and returns their step. Pads with zeros to a
   // multiple of kLatentPad.
   float (*pack_latents)(const float* x, int count, int most, int16_t* to);
-  // Packs query i of a tile, multiplied by `scale`. `zero`: the number that is added to the numbers of keys.
+  // Packs query i of a tile, multiplied by `scale`. `zero`: the offset that was added to the numbers of the keys.
   void (*pack_query_q8)(const float* x, int key_dim, float scale, int zero, int i, int stride, float* packed);
   // May run in place.
   Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply,

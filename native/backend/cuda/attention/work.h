@@ -71,7 +71,7 @@ class AttentionPlanner {
   static size_t most_numbers(int max_rows);
   void reserve(int max_rows);
   // Builds the lists. Each pair of token and chunk counts as `units` units of equal work (one per KV head). The work is
-  // divided among `workers` workers of the device. The longest work comes first.
+  // divided among `workers` workers of the device. The longest work items come first.
   void plan(std::span<const DeviceSegment> segments, int units, int workers);
   std::span<const AttentionItem> items() const { return items_; }
   std::span<const AttentionSplit> splits() const { return splits_; }

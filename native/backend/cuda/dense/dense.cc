@@ -68,9 +68,9 @@ bool can_split(const DenseShape& shape, const DensePlan& plan) {
 }
 
 // Chooses the tile width for many columns on Hopper, where a multiprocessor runs one block at a time: the plan whose
-// last tile ends first. For 64 values of k, a tile takes the tensor cores 4 cycles per column. It also takes at least
-// the time of its shared memory traffic at 128 bytes per cycle: both operands are written once, weights are read once,
-// and activations are read once by each of the two warpgroups.
+// last tile finishes first. For 64 values of k, a tile takes the tensor cores 4 cycles per column. It also takes at
+// least the time of its shared memory traffic at 128 bytes per cycle: both operands are written once, weights are read
+// once, and activations are read once by each of the two warpgroups.
 DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
   int fewest = shape.matrices[0].segments, most = fewest;
   for (const DenseRows& matrix : shape.matrices)

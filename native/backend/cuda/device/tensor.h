@@ -1,7 +1,7 @@
 // Tensor core instructions and asynchronous copies of the device language. On the GPU they are inline PTX. The emulator
-// computes the same, but sums products in a different order, because the order inside a tensor core is undocumented.
-// All functions take whole warps. Shape names follow the PTX ISA, "Warp-level matrix instructions": D[m][n] = A[m][k]
-// B[k][n] + C.
+// computes the same products, but sums them in a different order, because the order inside a tensor core is
+// undocumented. All functions take whole warps. Shape names follow the PTX ISA, "Warp-level matrix instructions":
+// D[m][n] = A[m][k] B[k][n] + C.
 //
 // Fragments for 16-bit elements (two per word, lower k in the low half), with g = lane / 4 and t = lane % 4:
 //   a[0]: row g,     k 2t, 2t+1      a[1]: row g + 8, the same k

@@ -62,7 +62,7 @@ struct QuantProduct {
   const ColumnTile* tiles;
   int32_t most_tiles;
   StreamPlan stream;  // For kStream only.
-  // The same value four times; quant/tiles-inl.h explains why.
+  // Four copies of the same value; quant/tiles-inl.h explains why.
   uint32_t magic[4] = {kMagicBits, kMagicBits, kMagicBits, kMagicBits};
   uint32_t biased[4] = {kBiasedBits, kBiasedBits, kBiasedBits, kBiasedBits};
 };

@@ -64,8 +64,8 @@ TEST(rms_norm_matches_double_and_every_instruction_set) {
       CpuBackend ops(isa, isa == CpuIsa::kPlain ? 1 : 3);
       std::vector<float> out(x.size()), in_place = x;
       ops.rms_norm(x.data(), weight.data(), 1e-5f, RowCount::fixed(n_rows), dim, out.data());
-      // With 64 partial sums of squares, there are about dim / 64 rounding errors per partial sum, plus half a dozen
-      // other ones.
+      // With 64 partial sums of squares, there are about dim / 64 rounding errors per partial sum, plus about six
+      // others.
       check_relative(out, expected, (8 + double(dim) / 64) * 0x1p-24, "dim " + std::to_string(dim));
       ops.rms_norm(in_place.data(), weight.data(), 1e-5f, RowCount::fixed(n_rows), dim, in_place.data());
       CHECK(same_bits(in_place, out));

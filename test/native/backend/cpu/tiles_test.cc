@@ -260,7 +260,8 @@ TEST(fast_tiles_are_as_precise_as_bfloat16) {
   }
 }
 
-// Rounding a NaN must not turn it into a number, whatever its bits are. Each type has scales and, if any, minima.
+// Rounding a NaN must not turn it into a number, regardless of the NaN's bits. Each type has scales and, if any,
+// minima.
 TEST(fast_tiles_keep_nan_weights) {
   const auto found = units();
   if (skip_without(found)) return;

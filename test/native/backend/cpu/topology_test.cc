@@ -70,7 +70,7 @@ std::vector<std::pair<int, int>> threads_of(const ThreadPlacement& placement) {
 }
 using Threads = std::vector<std::pair<int, int>>;
 
-// `threads`: for each node. The threads may run on all of this machine's processors.
+// `threads`: number of threads for each node. The threads may run on all of this machine's processors.
 ThreadPlacement placement_of(const std::vector<int>& threads) {
   ThreadPlacement placement;
   for (size_t node = 0; node < threads.size(); ++node)

@@ -103,8 +103,7 @@ std::vector<double> attend(const std::vector<double>& q, int position, const Spa
   return out;
 }
 
-// How a sequence is computed: in which chunks, whether another sequence shares the step, and in which order threads
-// run.
+// How a sequence is computed: its chunks, whether another sequence shares the step, and the order in which threads run.
 struct Way {
   int piece;
   bool company;

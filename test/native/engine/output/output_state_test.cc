@@ -147,7 +147,7 @@ TEST(output_state_writes_a_required_call_first) {
   CHECK(ended.state() == State::kReasoningEnd);
   ended.force(thinking.reasoning.close_sequence).force(call);
   CHECK(ended.state() == State::kPrefix);
-  // The rest of the closing text follows the marker that the model itself has generated.
+  // The remainder of the closing text follows the marker that the model itself has generated.
   Walk closed(thinking);
   closed.take({vocabulary().think}).take({vocabulary().end_think});
   CHECK(closed.state() == State::kReasoningEnd);

@@ -580,7 +580,7 @@ TEST(scheduler_computes_simultaneous_equal_prompts_once) {
 }
 
 // Two prompts with a common prefix start together, because neither of them fills a page in its first step. The sequence
-// that is behind uses the full pages of the other, and waits for pages that are about to be full.
+// that is behind uses the full pages of the other sequence, and waits for pages that are about to be full.
 TEST(scheduler_uses_pages_that_another_sequence_has_filled) {
   Bench bench(200, 64, 4);
   bench.scheduler.configure(8, 4);
