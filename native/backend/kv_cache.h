@@ -81,8 +81,8 @@ class KvCache {
 
 inline constexpr int32_t kNoSlot = -1;
 
-// The position by which RoPE rotates a token's queries and keys. M-RoPE (Wang et al. 2024, arXiv:2409.12191) uses three
-// numbers, which differ only within images. Otherwise all three are equal.
+// The position that RoPE uses to rotate a token's queries and keys. M-RoPE (Wang et al. 2024, arXiv:2409.12191) uses
+// three numbers, which differ only within images. Otherwise all three are equal.
 struct RopePosition {
   int32_t time = 0, height = 0, width = 0;
   bool operator==(const RopePosition&) const = default;

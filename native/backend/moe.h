@@ -69,7 +69,7 @@ struct Router {
   // GroveMoE: there is a logit for each expert of another mixture. Each run of experts_per_chunk logits selects one
   // expert. Its weight is scores[expert index], as in llama.cpp. An expert may run twice for a token.
   int experts_per_chunk = 1;
-  // Backend memory, [n_experts]: additional factor by which each expert's weight is multiplied. Null = none.
+  // Backend memory, [n_experts]: additional factor for each expert's weight. Null = none.
   const float* expert_scales = nullptr;
 };
 
@@ -82,8 +82,8 @@ struct TokenExperts {
   const int32_t* rows = nullptr;
 };
 
-// One MoE layer. Each matrix holds the rows of all experts one after another. The biases, in backend memory, have the
-// same order. A null bias means none.
+// One MoE layer. Each matrix contains the rows of all experts, one expert after another. The biases, in backend memory,
+// have the same order. A null bias means none.
 struct Mixture {
   MixtureShape shape;
   const Matrix* gate;  // Shape [n_experts * n_ff, n_embd]. Null for an ungated network: down (activation(up x)).

@@ -54,8 +54,8 @@ struct BatchedMatmul {
   int64_t out_stride, out_head_stride;
 };
 
-// Sparse-attention indexer: selects the positions that each token attends to. `layer` of the cache holds one latent row
-// per position, which is the key for all `n_heads` indexer queries.
+// Sparse-attention indexer: selects the positions that each token attends to. `layer` of the cache stores one latent
+// row per position, which is the key for all `n_heads` indexer queries.
 struct SparseIndexer {
   const float* q;        // Shape [n_rows][n_heads][key_dim], dense.
   const float* weights;  // Shape [n_rows][n_heads], dense.
@@ -88,7 +88,7 @@ struct AttentionParams {
   const float* chosen = nullptr;
   int most_chosen = 0;
   // Latents only, compressed attention: if `block` is above 0, a token attends to its sliding window and to all
-  // complete blocks of `block` positions up to its own. `block_layer` of the cache holds one row per block. If a token
+  // complete blocks of `block` positions up to its own. `block_layer` of the cache stores one row per block. If a token
   // has more than most_chosen blocks, it attends only to the selected ones.
   int block = 0, block_layer = -1;
 };
@@ -253,7 +253,7 @@ class Operations {
   // [n_rows][pool.width()]. out is [n_rows][pool.dim], written only in rows whose token completes a block.
   virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                            const float* values, const float* scores, float* out) = 0;
-  // Stores in the cache those rows whose token completes a block. Overwrites `rows`.
+  // Stores the rows whose token completes a block in the cache. Overwrites `rows`.
   virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows,
                             KvCache& cache) = 0;
   // Hyper-connections only: computes the mixing coefficients [n_rows][mix.numbers()] in place.

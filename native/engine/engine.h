@@ -68,8 +68,8 @@ struct EngineOptions {
   size_t channel_bytes_max = 64 << 20;
   // Maximum bytes of all compiled grammars, cached or in use. Temporary memory of the compiler is not included.
   size_t grammar_bytes_max = 256 << 20;
-  // Grammar work the engine thread may do per step, in automaton steps of about 0.1 us; one sequence gets at most half.
-  // A worker thread does the remaining work while the sequence waits. Does not affect the output.
+  // Grammar work the engine thread may do per step, in automaton steps of about 0.1 us. One sequence may use at most
+  // half of this budget. A worker thread does the remaining work while the sequence waits. Does not affect the output.
   uint64_t grammar_steps = 40'000;
   // With an asynchronous backend, the host prepares one step while the device computes another. Does not affect the
   // output. If false, the host and the device take turns (for tests).
@@ -202,7 +202,7 @@ class Engine {
   // Makes submit() reject new requests that name the adapter. The adapter is freed when the last request that uses it
   // has ended. Returns kInvalidArgument if no adapter with this id is loaded.
   virtual Status unload_adapter(AdapterId id) = 0;
-  // The loaded adapters in the order in which they were loaded, without those for which unload_adapter() was called.
+  // Returns the loaded adapters in the order in which they were loaded, except for adapters passed to unload_adapter().
   virtual std::vector<AdapterInfo> adapters() const = 0;
 
   virtual EngineStats stats() const = 0;

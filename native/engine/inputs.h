@@ -1,5 +1,4 @@
-// Embedding spans: prompt positions that are not tokens but precomputed embedding vectors, for example those of an
-// image.
+// Embedding spans: prompt positions that are not tokens but precomputed embedding vectors, for example of an image.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +25,9 @@ struct InputSpan {
   std::shared_ptr<const std::vector<float>> rows = nullptr;
   std::shared_ptr<const PreparedPiece> piece = nullptr;
   bool bidirectional = false;  // True: all rows of the span attend to each other. False: causal attention.
-  // For M-RoPE models: each row's offsets from the rotary position at the start of the span. n_rope_positions is the
-  // number by which the span advances the rotary position. With null offsets and n_rope_positions = 0, the span
-  // advances like text: by one per row in all three dimensions.
+  // For M-RoPE models: each row's offsets from the rotary position at the start of the span. n_rope_positions is how
+  // far the span advances the rotary position. With null offsets and n_rope_positions = 0, the span advances like text:
+  // by one per row in all three dimensions.
   std::shared_ptr<const std::vector<RopePosition>> rope_offsets = nullptr;
   int n_rope_positions = 0;
   int mrope_delta = 0;  // Position minus rotary position at the end of the span; filled in by count_rope_positions().

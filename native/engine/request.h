@@ -45,8 +45,8 @@ struct SamplingParams {
   int prompt_logprobs = -1;     // Alternatives reported per prompt token (EventKind::kPrompt): 0 .. 20; -1 = none.
 };
 // Sampling order: logit_bias, banned → penalties → grammar mask → temperature → top_k → top_p → min_p → draw. Reported
-// logprobs are those of the distribution after the grammar mask, before the later stages. Prompt logprobs are those of
-// the unmodified distribution.
+// logprobs come from the distribution after the grammar mask, before the later stages. Prompt logprobs come from the
+// unmodified distribution.
 
 // Ranges of the parameters: wider than any API allows, but narrow enough that no logit can overflow.
 inline constexpr double kMaxTemperature = 100;

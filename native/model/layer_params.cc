@@ -471,7 +471,7 @@ Status read_layers(const GgufFile& file, const MetadataReader& read, const Archi
   }
   if (traits.rotates_windows_only) {
     const auto windowed = [](const LayerParams& layer) { return layer.window > 0; };
-    // Like llama.cpp, rotates all layers of a SmallThinker model that consists of a single period (the published ones
+    // Like llama.cpp, rotates all layers of a SmallThinker model that consists of a single period (published models
     // have more layers).
     const bool one_period = traits.early_router && params.n_layers == traits.window_period;
     const bool any = !one_period && std::ranges::any_of(params.layers, windowed);

@@ -429,8 +429,8 @@ struct ModelLimits {
   bool pages_by_window = false;
   bool mtp_layer = false;  // Whether to load MTP layers if the file has any (see Model::drafts()).
 
-  // Number of hidden states that are saved for the drafter between steps, per sequence: the hidden state of the
-  // sequence's last token, and those of the draft tokens after it.
+  // Number of hidden states that are saved for the drafter between steps, per sequence: the hidden states of the
+  // sequence's last token and of the draft tokens after it.
   int kept_of_each() const { return 1 + draft_rows; }
   int sequences_limit() const { return std::max(1, max_logit_rows - draft_rows); }
   int kept_rows() const { return sequences_limit() * kept_of_each(); }
@@ -474,7 +474,7 @@ struct Batch {
   std::span<const int32_t> tokens;  // Token IDs; for embedded tokens, any ID in range.
   // The segments cover all tokens in order. For each additional page table in MemoryPlan::layout, the same segments
   // follow again, with the same token ranges and the pages in that table. In the tables of layers with a sliding
-  // window, pages to which tokens no longer attend are not accessed.
+  // window, pages that tokens no longer attend to are not accessed.
   std::span<const Segment> segments;
   std::span<const int32_t> logit_rows;  // Indices of the tokens whose logits are requested, ascending.
   bool leaves_logits = false;           // Whether the logits stay in the backend's memory for its sample().

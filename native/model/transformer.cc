@@ -143,8 +143,8 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   plan.layout = kv_layout(*params, limits.pages_by_window, backend.supports(MemoryFeature::kSharedPageSlots).ok());
   KvShape shape = kv_shape(*params, plan.layout, limits);
   if (Status status = backend.supports(shape); !status) return status.error();
-  // The cost of a page is measured as the difference that one additional page makes, because a backend may allocate
-  // pages of its own.
+  // The cost of a page is measured as the cost of one additional page, because a backend may allocate extra pages for
+  // itself.
   shape.n_pages = 1;
   const size_t of_one = backend.kv_cache_bytes(shape);
   shape.n_pages = 2;

@@ -24,7 +24,7 @@ struct EncoderNorm {
   explicit operator bool() const { return weight != nullptr; }
 };
 
-// Ranges to which a linear layer's input and output are clamped.
+// Ranges for clamping a linear layer's input and output.
 struct EncoderClamps {
   float in_low = -std::numeric_limits<float>::infinity(), in_high = std::numeric_limits<float>::infinity();
   float out_low = -std::numeric_limits<float>::infinity(), out_high = std::numeric_limits<float>::infinity();
@@ -86,8 +86,8 @@ struct SixteenBits {
 };
 
 // Checks that `file` has all tensors in the right shapes, and no other tensor that would change the result. Sets the
-// members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows. The errors are those of
-// VisionModel::load.
+// members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows. Returns the same errors
+// as VisionModel::load.
 Status check_encoder_tensors(const GgufFile& file, VisionParams& params);
 // Returns the weights' shapes without data, for a file that has already been checked.
 EncoderWeights encoder_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves = {});

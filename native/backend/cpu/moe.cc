@@ -377,7 +377,7 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   const MatmulTarget both[] = {{mixture.gate, gate_, n_ff, mixture.gate_bias},
                                {mixture.up, gateless ? gate_ : up_, n_ff, mixture.up_bias}};
   const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
-  // With a single row, all slots have the same packed input, because each slot is a tile of its own. Not shared if an
+  // With a single row, all slots have the same packed input, because each slot is a separate tile. Not shared if an
   // expert may run twice for a token.
   const bool shared_lines = n_rows == 1 && mixture.router.experts_per_chunk == 1;
   const int packed_slots = shared_lines ? 1 : n_slots;

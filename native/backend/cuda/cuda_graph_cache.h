@@ -55,8 +55,7 @@ class CudaGraphCache {
  public:
   CudaGraphCache(Runtime& runtime, bool early_launch) : runtime_(runtime), early_launch_(early_launch) {}
 
-  // Returns the batch size to which a step of `n_rows` decode tokens is padded, or 0 if steps of that size are never
-  // captured.
+  // Returns the padded batch size of a step of `n_rows` decode tokens, or 0 if steps of that size are never captured.
   static int padded_rows(int n_rows);
   // Number of batch sizes that can be captured.
   static size_t n_sizes();

@@ -36,11 +36,11 @@ struct PageChoice {
 inline constexpr uint64_t kMaxDefaultKvBytes = uint64_t{8} << 30;
 
 // Chooses the context length and the number of pages. `page_bytes` comes from a MemoryPlan.
-// - kv_bytes > 0: the pool has that many bytes. The context is the configured one, or the file's, limited to what the
-//   pool holds.
+// - kv_bytes > 0: the pool has that many bytes. The context length is the configured length or the file's, limited to
+//   the positions that fit in the pool.
 // - kv_bytes = 0: the pool holds 4 full contexts but takes at most a quarter of `memory`. For sliding-window layers, a
-//   full context counts as only the pages that one sequence holds at a time. Without a configured context (0), the
-//   context is shortened until one sequence fits into that quarter. A configured context may take up to half of
+//   full context counts as only the pages that one sequence holds at a time. If no context length is configured (0),
+//   the context is shortened until one sequence fits into that quarter. A configured context may take up to half of
 //   `memory` and is shortened only beyond that. If a quarter of `free`, capped at kMaxDefaultKvBytes, is larger, the
 //   pool has that size instead.
 // - On a device, no other program needs the memory: the pool takes three quarters instead of a quarter, nine tenths

@@ -1,11 +1,11 @@
 // Prefix cache: a trie of full KV pages with one root per organization. A request reuses the longest prefix that an
 // earlier request of its organization has computed. Owned by the engine thread; built on PagePool.
 //
-// A node of the trie stands for kPageTokens positions of one prefix. It has an id of its own (NodeId) and a location:
-// where the keys and values of its positions are stored, for example in a page group (see PagePool), called a page
-// below. A node is found through a hash chained over the position keys of its ancestors. A hit also requires the same
-// parent node and the same kPageTokens keys (or, at the root, the same organization). A hash collision therefore costs
-// one comparison but can never yield a wrong node.
+// A node of the trie stands for kPageTokens positions of one prefix. It has an id (NodeId), which is independent of
+// page ids, and a location: where the keys and values of its positions are stored, for example in a page group (see
+// PagePool), called a page below. A node is found through a hash chained over the position keys of its ancestors. A hit
+// also requires the same parent node and the same kPageTokens keys (or, at the root, the same organization). A hash
+// collision therefore costs one comparison but can never yield a wrong node.
 //
 //   organization ──► node 7 [k0 .. k15] ──► node 3 [k16 .. k31] ──► node 9
 //                    page 40           │    page 12                 page 5
@@ -77,7 +77,7 @@ class PrefixCache {
   const StateSlots& slots() const { return slots_; }
   uint64_t seed() const { return seed_; }
   const PagePool& pool() const { return pool_; }
-  // Pages that can still be allocated: free ones and cached ones.
+  // Number of pages that can still be allocated: free and cached pages.
   int64_t available() const { return pool_.free() + pool_.cached(); }
   // True if allocate() can succeed `n` more times and allocate_window() `n_window` more times.
   bool has_room(int64_t n, int64_t n_window) const {
@@ -119,7 +119,7 @@ class PrefixCache {
   // already is a node for these positions, it is returned and `page` is released. Returns kNoNode and changes nothing
   // if all nodes are referenced.
   NodeId insert(uint64_t organization, NodeId parent, const PageKeys& keys, PageId page);
-  // Attaches `window` to `node`, to which the caller must hold a reference. If the node already has a window page,
+  // Attaches `window` to `node`. The caller must hold a reference to the node. If the node already has a window page,
   // releases `window` and moves the caller's page reference to the existing one. Returns the node's window page.
   PageId insert_window(NodeId node, PageId window);
 

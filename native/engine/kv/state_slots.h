@@ -35,7 +35,7 @@ class StateSlots {
   int size() const { return static_cast<int>(slots_.size()); }
   int free() const { return static_cast<int>(free_.size()); }
   int snapshots() const { return n_snapshots_; }
-  // Slots that allocate() can still return: free ones and unused snapshots.
+  // Number of slots that allocate() can still return: free slots and unused snapshots.
   int available() const { return free() + n_unused_; }
   int32_t ref_count(SlotId slot) const { return at(slot).ref_count; }
 

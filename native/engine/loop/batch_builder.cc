@@ -108,7 +108,7 @@ void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item
   if (item.n_drafts > 0) add(item.n_drafts, segments_.back().state_to, sequence.kv.draft_slot);
 }
 
-// Splits the segment at the boundaries of bidirectional spans, each of which is computed in one step.
+// Splits the segment at the boundaries of bidirectional spans. Each span is computed in one step.
 void BatchBuilder::add_segment(const Sequence& sequence, Segment segment) {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
   const auto push = [&](int n_tokens, int seen_end) {

@@ -85,7 +85,7 @@ class RequestLifecycle {
   // Marks the plan's requests as started, if they were not already.
   void start(const StepPlan& plan, Clock::time_point now);
   void finish(Sequence& sequence, FinishReason reason, int stop_index = -1);
-  // Ends all choices of the request, including those that are not forked yet.
+  // Ends all choices of the request, including choices that have not been forked yet.
   void finish_all_choices(Request& request, FinishReason reason);
   void fail(Request& request, FailureCode code, std::string_view message);
   void fail_by_grammar(Request& request);
@@ -105,7 +105,7 @@ class RequestLifecycle {
     }
   }
 
-  // The buffer to which the request's event records of this step are written.
+  // The buffer for the request's event records of this step.
   std::vector<std::byte>& records_of(const Request& request);
   // Call after a new plan has been made, when the previous plan is no longer in use.
   void plan_made() { retired_.swap(retired_before_); }

@@ -52,7 +52,7 @@ class StepLoop {
   static int max_context(const Model& model);
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
 
-  // Adds a request. If memory runs out, the request ends with a failure record.
+  // Adds a request. If memory runs out, the request fails and a failure record is written.
   void add(std::unique_ptr<Request> request);
   // Ends a request with the given failure without adding it first.
   void refuse(std::unique_ptr<Request> request, FailureCode code, std::string_view message) {
@@ -63,7 +63,7 @@ class StepLoop {
   void finish_choice(RequestId id, int choice) { requests_.finish_choice(id, choice); }
   void cancel_channel(const Channel& channel) { requests_.cancel_channel(channel); }
   void configure(const EngineTunables& tunables);  // Ignores the queue limits, which are enforced at submission.
-  // Ends all started requests as kTimeLimit and fails all waiting ones with kShutdown.
+  // Ends all started requests with kTimeLimit and fails all waiting requests with kShutdown.
   void drain() { requests_.drain(); }
   // Ends every request with the given failure.
   void fail_all(FailureCode code, const std::string& message);

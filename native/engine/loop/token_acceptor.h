@@ -51,7 +51,7 @@ class TokenAcceptor {
   void take_states(const StepPlan::Item& item, const float* states);
 
  private:
-  // Logit rows from which a sequence takes its tokens: the row of its newest token, then one per draft token.
+  // The logit rows that a sequence's tokens are sampled from: the row of its newest token, then one per draft token.
   struct Rows {
     const float* logits;  // Logits of the newest token; null: not computed yet.
     std::span<const int32_t> tasks;

@@ -19,9 +19,9 @@ class GrammarRunner {
   using Outcome = grammar::Grammar::Outcome;
   using Tokens = std::span<const TokenId>;
 
-  // `grammar_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence gets at
-  // most half. The worker threads of MaskPrefetcher do the rest. `wake` is called on a worker thread when a pending
-  // mask is ready.
+  // `grammar_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence may use
+  // at most half of them. The worker threads of MaskPrefetcher do the remaining work. `wake` is called on a worker
+  // thread when a pending mask is ready.
   GrammarRunner(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps, std::function<void()> wake = nullptr);
 
   const Tokenizer& tokenizer() const { return tokenizer_; }

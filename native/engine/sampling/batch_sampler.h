@@ -1,4 +1,4 @@
-// Samples tokens from many logit rows at once: on the device if it supports sampling, otherwise on the host threads,
+// Samples tokens from many logit rows together: on the device if it supports sampling, otherwise on the host threads,
 // each with its own Sampler. The result for a row depends only on its task, not on where it is computed.
 //
 // The rows that follow a sequence's draft tokens form a chain: if a draft token is rejected, all later rows of the

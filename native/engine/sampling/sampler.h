@@ -4,7 +4,7 @@
 // The result is exactly the same as with the straightforward algorithm: sort all tokens by logit, breaking ties by ID;
 // apply the cuts; draw from the remaining tokens in order of ID. The sampler avoids most of the sorting: the maxima of
 // blocks of 64 logits limit the candidates for top_k and top_p. Sums of weights are exact (sampler_kernels.h), so the
-// order of summation does not matter. Identical logits, parameters, seed and position give identical bits.
+// order of summation does not matter. Identical logits, parameters, seed and position produce identical bits.
 #pragma once
 
 #include <cstdint>

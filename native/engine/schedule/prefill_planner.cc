@@ -98,7 +98,8 @@ void PrefillPlanner::plan_prompts(int budget) {
     if (sequence->kv.n_planned > 0) step_.add(*sequence, sequence->kv.n_planned);
 }
 
-// Sorts `prompts_` by organization. Within an organization the oldest prompt comes first, then the shortest ones.
+// Sorts `prompts_` by organization. Within an organization, the oldest prompt comes first. The other prompts follow in
+// ascending order of length.
 void PrefillPlanner::group_prompts() {
   groups_.clear();
   if (prompts_.empty()) return;

@@ -54,8 +54,8 @@ class PrefillPlanner {
   PageMover& pages_;
   StepBuilder& step_;
   const StepLimits& limits_;
-  // Prompts of the step being planned. Grouped by organization; within a group the oldest prompt first, then the
-  // shortest ones.
+  // Prompts of the step being planned. Grouped by organization. Within a group, the oldest prompt comes first, followed
+  // by the other prompts in ascending order of length.
   std::vector<ScheduledSequence*> prompts_;
   std::vector<PromptGroup> groups_;
   // Number of tokens for which the step being planned still has room. Only bidirectional spans may exceed their budget

@@ -12,19 +12,19 @@
 //    to a sequence, they are computed together if the budget allows. Their budget is what remains of max_batch_tokens
 //    after one token per decode and a quarter for prefill, but at most half of the caller's prefill bound, which is
 //    reduced accordingly. If no page is free, the youngest running sequence is preempted, possibly the one that needs
-//    the page. So the oldest sequence always advances, and a running sequence never fails for lack of pages. Background
-//    sequences are treated as younger than all others.
-// 4. Prefill (PrefillPlanner). Prompt chunks fill the rest of max_batch_tokens, and always get at least a quarter of
-//    it: the number of running sequences is limited accordingly. Organizations share this prefill budget evenly, and
-//    unused parts go to the others. An organization whose only sequence still waits for its first token has
-//    kFirstTokenShares shares, every other organization has one. Within an organization, the oldest prompt gets at
-//    least half, and the rest goes to the shortest remaining prompts first. The oldest prompt of all always gets
-//    tokens. While sequences decode, the caller's bound (PrefillBudget) applies too.
-// 5. Admission (Admission). The remaining budget admits sequences: first preempted ones, whose organization has already
-//    paid for the slot, then waiting ones in the fair order of WaitingQueue. An admitted sequence's first chunk is
-//    computed in the same step.
+//    the page. The oldest sequence therefore always advances, and a running sequence never fails for lack of pages.
+//    Background sequences are treated as younger than all others.
+// 4. Prefill (PrefillPlanner). Prompt chunks fill the remainder of max_batch_tokens, and always receive at least a
+//    quarter of it: the number of running sequences is limited accordingly. Organizations share this prefill budget
+//    evenly, and unused parts go to the others. An organization whose only sequence still waits for its first token has
+//    kFirstTokenShares shares, every other organization has one. Within an organization, the oldest prompt receives at
+//    least half, and the remaining tokens go to the shortest prompts first. The oldest prompt of all organizations
+//    always receives tokens. While sequences decode, the caller's bound (PrefillBudget) applies too.
+// 5. Admission (Admission). The remaining budget admits sequences: first preempted sequences, whose organization has
+//    already paid for the slot, then waiting sequences in the fair order of WaitingQueue. An admitted sequence's first
+//    chunk is computed in the same step.
 //
-// Each class calls only those to its right or below it, so the calls form a directed acyclic graph:
+// Each class calls only classes to its right or below it, so the calls form a directed acyclic graph:
 //
 //   Scheduler ──► PrefillPlanner ──► Admission ──► PageMover ──► SnapshotKeeper ──► PrefixCache, StateSlots
 //       │               │                │             │               ▲
@@ -49,7 +49,7 @@
 // normal sequence is ready to start or resume, or computes its prompt, no background sequence is admitted and
 // background prompts get no tokens, but background sequences continue to decode. They do not count towards their
 // organization's slots, have no entitlements, and are not computed in steps of first tokens. The fair order of
-// WaitingQueue applies among them, too.
+// WaitingQueue also applies among background sequences.
 //
 // Prompt log-probabilities: such a prompt takes no pages from the prefix cache, which stores no logits, but adds its
 // pages to it.
@@ -82,7 +82,7 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Sets the operator's limits, clamped to the allocated sizes. They apply to the next plan and all later ones. If
+  // Sets the operator's limits, clamped to the allocated sizes. They apply to the next plan and all later plans. If
   // max_sequences is lowered, running sequences continue, and no sequence is admitted until fewer than the new limit
   // are running.
   void configure(int max_batch_tokens, int max_sequences);
@@ -112,7 +112,8 @@ class Scheduler {
   // Records an accepted draft token: the sequence's newest token counts as computed.
   void keep_draft(ScheduledSequence& sequence);
   // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
-  // slot is queued, unless a slot is free and nothing waits. Throws std::bad_alloc; the fork then holds nothing.
+  // slot is queued, unless a slot is free and nothing waits. May throw std::bad_alloc, in which case the fork holds no
+  // resources.
   void fork(ScheduledSequence& lead, ScheduledSequence& fork) { admission_.fork(lead, fork); }
   // Removes a sequence from the queue, or from the running or preempted sequences. Its pages have been released when
   // this returns.

@@ -1,6 +1,6 @@
-// Queue of sequences without a sequence slot: requests that have not started, and forks that did not get a slot
-// immediately. Order: first come, first served within an organization; round-robin between organizations, counted in
-// slots (running sequences). Engine thread only. The queue's size limits are enforced at submission (QueueRoom).
+// Queue of sequences without a sequence slot: requests that have not started, and forks that could not be assigned a
+// slot immediately. Order: first come, first served within an organization; round-robin between organizations, counted
+// in slots (running sequences). Engine thread only. The queue's size limits are enforced at submission (QueueRoom).
 //
 // The organizations form a ring. A turn in the ring is worth one slot. A request with n choices may take up to n slots;
 // the excess becomes the organization's debt, and each later turn pays off one slot instead of taking one. The debt

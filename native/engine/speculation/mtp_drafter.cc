@@ -113,7 +113,7 @@ void MtpDrafter::add_rows(Task& task, int pass) {
   task.last_row = static_cast<int>(tokens_.size()) - 1;
 }
 
-// Computes the next draft token of each task. Non-finite logits and tokens outside the vocabulary give token 0.
+// Computes the next draft token of each task. Non-finite logits and tokens outside the vocabulary yield token 0.
 void MtpDrafter::compute(int pass) {
   tokens_.clear();
   hidden_of_.clear();

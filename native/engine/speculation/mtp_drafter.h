@@ -21,7 +21,7 @@
 namespace monolith {
 
 // Assigns the model's saved hidden states (ModelLimits::kept_rows()) to running sequences, for MTP layers and EAGLE-3
-// heads. The saved states are those of a sequence's last token and of the draft tokens after it.
+// heads. The hidden states of a sequence's last token and of the draft tokens after it are saved.
 //
 // A running sequence keeps its entry; once it has stopped running, another sequence may take the entry. A missing
 // hidden state is not an error: a sequence that was restarted, or that took its prefix from the cache, drafts without

@@ -5,7 +5,7 @@
 // An open import holds a reference to each leading node of its prompt, so that none of them is evicted before the
 // request that waits for them is admitted. Holds have the lowest priority: they are dropped as soon as running or
 // waiting sequences could need their pages (StepLoop), and after kMaxHold. The pages then stay in the cache as the most
-// recently used ones.
+// recently used pages.
 //
 // A pinned import holds its pages until it is closed, without a time limit. There is one exception: if no sequence at
 // all can run for lack of pages, drop_pins() drops the holds of all pinned imports.

@@ -1,5 +1,5 @@
-// Maps architectures of Hugging Face checkpoints to GGUF architectures, and describes how their tensors differ from
-// those of a GGUF file. Constant tables that may be used from any thread.
+// Maps architectures of Hugging Face checkpoints to GGUF architectures, and describes how their tensors differ from the
+// tensors in a GGUF file. Constant tables that may be used from any thread.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ bool is_empty(const JsonValue& value) {
 }
 
 // Rejects adapters initialized with PiSSA, OLoRA, CorDA or LoftQ. These methods also change the weights of the base
-// model, so their factors give wrong results with the original weights.
+// model, so their factors produce wrong results with the original weights.
 Status check_initialization(const JsonValue& value) {
   using Kind = json::Document::Kind;
   if (!value.exists() || value.is(Kind::kTrue) || value.is(Kind::kFalse)) return {};

@@ -14,7 +14,7 @@ namespace monolith {
 
 class WeightList;
 
-// Weights that an MTP layer has in addition to those of a regular layer (mtp_layers.h).
+// Weights that an MTP layer has in addition to a regular layer's weights (mtp_layers.h).
 struct DraftWeights {
   const float* token_norm = nullptr;
   const float* hidden_norm = nullptr;

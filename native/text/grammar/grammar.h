@@ -4,7 +4,7 @@
 //   of the previous one. A position from an even older automaton is recomputed from the sequence's own tokens.
 // - An operation that runs out of memory throws std::bad_alloc. The automaton is then replaced before the next
 //   operation.
-// - Time is bounded. The caller passes a budget in `fuel`, which is reduced by the steps used (null: the grammar's own
+// - Time is bounded. The caller passes a budget in `fuel`, which is reduced by the steps used (null = the grammar's own
 //   limits apply). An operation that exceeds its budget can be repeated later, on any thread, and resumes where it
 //   stopped.
 #pragma once

@@ -1,4 +1,4 @@
-// The description from which a tokenizer is built. Each file format has code that fills it in, so the tokenizers are
+// The description that a tokenizer is built from. Each file format has code that fills it in, so the tokenizers are
 // independent of file formats. The fields, and error messages about them, use the names of GGUF's metadata keys
 // ("tokenizer.ggml.tokens"), which also define the meaning. A field that the file does not set is empty; its default
 // depends on the tokenizer family.

@@ -1,5 +1,5 @@
-// Tests that a request gives the same tokens and bit-identical logprobs whether it runs alone, in a batch with others,
-// from a cached prefix, after preemption, or as one of several choices.
+// Tests that a request produces the same tokens and bit-identical logprobs whether it runs alone, in a batch with
+// others, from a cached prefix, after preemption, or as one of several choices.
 #include <random>
 #include <set>
 

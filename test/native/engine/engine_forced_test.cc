@@ -1,5 +1,5 @@
 // Tests that tokens are emitted without sampling if a grammar or a forced sequence allows only one continuation. This
-// takes fewer steps, gives the same text in any batch, and respects token limits and stop strings.
+// takes fewer steps, produces the same text in any batch, and respects token limits and stop strings.
 #include <algorithm>
 #include <future>
 #include <random>

@@ -1,5 +1,5 @@
-// Tests that overlapping steps give the same responses as sequential steps, even if the text determines how a sequence
-// continues, and regardless of what happens to a request while one of its tokens is in flight.
+// Tests that overlapping steps produce the same responses as sequential steps, even if the text determines how a
+// sequence continues, and regardless of what happens to a request while one of its tokens is in flight.
 #include <array>
 #include <atomic>
 #include <functional>

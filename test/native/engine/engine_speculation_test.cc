@@ -1,5 +1,5 @@
 // Tests that speculative decoding changes only the number of steps: for every kind of request, tokens and logprobs are
-// bit-identical to those without speculation, and no page holds rejected draft tokens.
+// bit-identical to a run without speculation, and no page contains rejected draft tokens.
 #include "formats/gguf/tokenizer.h"
 #include "engine/loop/step_loop.h"
 #include "formats/hf/model_file.h"

@@ -149,7 +149,7 @@ TEST(failed_allocation_in_a_step_with_draft_tokens_fails_one_request_only) {
   check_each_allocation(setup);
 }
 
-// An operation that ran out of memory can be repeated. Its grammar then gives the same masks as before.
+// An operation that ran out of memory can be repeated. Its grammar then produces the same masks as before.
 TEST(a_grammar_recovers_from_a_failed_allocation) {
   const EngineParts parts = load_parts({});
   if (!parts.model) return;

@@ -141,7 +141,7 @@ void check_family(const Family& family) {
   REQUIRE(layer_alone.model->observe().ok());
   double worst = 0;
   for (const int piece : {1, 7, 23}) {
-    // Another sequence is also in the cache, and its pages lie between those of the first one.
+    // Another sequence is also in the cache, and its pages lie between the first sequence's pages.
     Fed sequence(*drafting.model, 16, 1);
     const std::vector<int32_t> before(tokens.begin(), tokens.end() - 1);
     CHECK(sequence.feed(before, piece) == logits[before.size() - 1]);

@@ -70,7 +70,7 @@ void take_each(Weights& weights, const std::string& stem,
 // Fuses the gate and up matrices of each expert into one tensor, with the gate rows first.
 void fuse_experts(Weights& weights);
 
-// Reorders the rows of those tensors for which GGUF rotates adjacent pairs (interleaved RoPE), whereas the checkpoint
+// Reorders the rows of the tensors for which GGUF rotates adjacent pairs (interleaved RoPE) while the checkpoint
 // rotates halves (rotate_half in transformers).
 void as_halves(Weights& weights, std::string_view stem, int64_t heads);
 

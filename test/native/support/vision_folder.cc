@@ -115,7 +115,7 @@ std::vector<VisionFolder> vision_folders() {
                                   {"ffn_up", "mlp.fc1"},
                                   {"ffn_down", "mlp.fc2"}},
        [](Weights& w) { join_frames(w), join_qkv(w); },
-       // Changes the weights to those of an encoder without gate matrices and with biases in its layer norms.
+       // Changes the weights to describe an encoder without gate matrices and with biases in its layer norms.
        [](Weights& w) {
          std::erase_if(w, [](const auto& one) { return one.first.find(".ffn_gate.") != std::string::npos; });
          const FloatTensor some = w.at("v.blk.0.attn_q.bias");

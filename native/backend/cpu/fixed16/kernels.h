@@ -83,7 +83,7 @@ struct Fixed16Attention {
   int64_t out_stride;
 };
 
-// The matmul on a tile unit (tiles-inl.h). Its results have the same bits as those of Fixed16Kernels::multiply().
+// The matmul on a tile unit (tiles-inl.h). Produces the same bits as Fixed16Kernels::multiply().
 struct Fixed16TileKernels {
   // Splits a packed row of one block (`count` integers, padded to an even number) into bytes, in place: the upper bytes
   // first, and the lower bytes from byte kFixed16Block on.

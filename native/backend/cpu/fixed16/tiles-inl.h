@@ -61,7 +61,7 @@ void expand(const int16_t* weights, int pairs, std::byte* to) {
   }
 }
 
-// Multiplies n_rows rows, starting with row `first`, by 16 lanes (half 0: the first ones).
+// Multiplies n_rows rows, starting with row `first`, by 16 lanes: the first 16 for half 0, the last 16 for half 1.
 template <class Unit>
 void multiply_tile(const Fixed16Tile& tile, int first, int n_rows, int half) {
   alignas(64) int32_t sums[4][kUnitRows * kUnitLanes];

@@ -101,7 +101,7 @@ struct Attention {
     kernels.attention_finish(state, layer.value_dim, to);
     if (rotates()) kernels.rotate_hadamard(to, layer.value_dim);
   }
-  // Keys and values of packed types are rotated, so queries and results must be, too. Latents are not rotated.
+  // Keys and values of packed types are rotated, so queries and results must also be rotated. Latents are not rotated.
   bool rotates() const { return is_packed(type) && !layer.latents; }
 };
 

@@ -32,7 +32,7 @@ inline Vec butterfly(Vec x) {
 }
 
 // Multiplies `dim` dimensions by a Hadamard matrix in place, hadamard_size(dim) at a time. A few dimensions of a head
-// are often much larger than the rest and determine the scale of their block. The rotation spreads them evenly, which
+// are often much larger than the others and determine the scale of their block. The rotation spreads them evenly, which
 // reduces the rounding error (Ashkboos et al. 2024, arXiv:2404.00456). Scalar products do not change if both sides are
 // rotated. Rotating twice restores the values, except for rounding.
 void rotate_hadamard(float* x, int64_t dim) {

@@ -91,7 +91,7 @@ struct AttentionTile {
   const int* starts;
   const int* limits;
   // Scaled queries, [key_dim][q_stride] with q_stride >= n_queries. Keys of 8 bits or fewer: the output of
-  // pack_query_q8, which needs no more memory. Latents in floats: [n_queries][q_stride], where q_stride is key_dim
+  // pack_query_q8, which fits in the same memory. Latents in floats: [n_queries][q_stride], where q_stride is key_dim
   // rounded up to kLanes, padded with zeros. Other latents, and rows of 16-bit integers: the output of pack_latents,
   // [kTileQueries][key_stride], followed by the steps, [n_queries][block].
   const float* q;
@@ -317,8 +317,8 @@ struct OpKernels {
   void (*soft_cap)(float* x, int64_t count, float cap);
   // x += factor * y, multiplied by sigmoid(*gate) if gate is not null.
   void (*add_scaled)(float* x, const float* y, float factor, const float* gate, int64_t count);
-  // Computes the state of every query over those positions of span `span` that it attends to, and stores it in `states`
-  // [kTileQueries][attention_state_floats]. The state of a query that attends to none of them is undefined.
+  // Computes the state of every query over the positions of span `span` that the query attends to, and stores it in
+  // `states` [kTileQueries][attention_state_floats]. The state of a query that attends to none of them is undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
   // Sparse-attention indexer: scores[position] += sum over the tile's queries of weight * max(0, query . latent row),
   // query by query. If `first` is set, the scores are initialized rather than added to. `next` is the page that is read

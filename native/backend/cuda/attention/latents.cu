@@ -1,6 +1,6 @@
 // Float32 attention to MLA latents. A block computes sixteen heads of one token, and each of its warps two heads. The
 // rows of a page are expanded to float32 in shared memory once for all heads. A warp scores the sixteen positions of a
-// page at once, and then adds up their values.
+// page in parallel, and then adds up their values.
 #include "backend/cuda/attention/latents.h"
 
 #include "backend/cuda/attention/kv_bytes.h"

@@ -5,8 +5,7 @@
 // How a sequence is divided, and why results do not depend on it: positions form chunks of 128, and chunks form groups
 // of 16, both counted from position 0. The result of a chunk consists of its largest score, its sum of weights and its
 // weighted sum of values. Chunks are merged into their group in ascending order, and groups into the row in ascending
-// order. The order of operations is thus the same regardless of which warp computes a chunk and of the rest of the
-// batch.
+// order. The order of operations therefore does not depend on which warp computes a chunk, or on the rest of the batch.
 #pragma once
 
 #include <cstdint>

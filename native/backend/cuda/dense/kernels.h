@@ -121,7 +121,7 @@ MONOLITH_DEVICE float dense_bias(const DenseUnit& unit, int row) {
   return unit.target->bias[static_cast<int64_t>(unit.expert) * unit.target->rows + row];
 }
 
-// Returns the initial value to which the segments are added.
+// Returns the initial value that the segments are added to.
 MONOLITH_DEVICE float dense_begin(const DenseUnit& unit, const float* to, int row) {
   float value = unit.target->add_to_out ? *to : 0.0f;
   if (unit.target->bias) value += dense_bias(unit, row);

@@ -70,9 +70,9 @@ __device__ __forceinline__ uint32_t add_halves(uint32_t a, uint32_t b) {
   return sum;
 }
 
-// Starts an asynchronous copy of the first `bytes` of 16 bytes from global to shared memory and fills the rest with
-// zeros. Both addresses are 16-byte aligned; with `bytes` 0, `from` is not read. The data is visible to this thread
-// after copies_wait() for its group, and to other threads after an additional barrier.
+// Starts an asynchronous copy of the first `bytes` of 16 bytes from global to shared memory and fills the remaining
+// bytes with zeros. Both addresses are 16-byte aligned; with `bytes` 0, `from` is not read. The data is visible to this
+// thread after copies_wait() for its group, and to other threads after an additional barrier.
 __device__ __forceinline__ void copy_async_part(void* to_shared, const void* from, int bytes) {
   asm volatile(
       "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),

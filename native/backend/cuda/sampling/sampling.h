@@ -1,4 +1,4 @@
-// Sampling on the GPU: runs SampleTasks (sampling.h) with one block each, and gives the same bits as the host's
+// Sampling on the GPU: runs SampleTasks (sampling.h) with one block each, and produces the same bits as the host's
 // sampler. Weights are integer multiples of the quantum here, so sums are exact regardless of the order in which
 // threads add them. Histograms exclude all but a few tokens, and only these are sorted. The host computes the
 // logarithms of the logprobs, so that they have the same bits too.

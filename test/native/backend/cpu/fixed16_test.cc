@@ -127,7 +127,7 @@ TEST(fixed16_matmul_has_the_same_bits_on_a_tile_unit) {
 
 TEST(fixed16_matmul_is_correct_at_its_limits) {
   if (kernels() == nullptr) return;
-  // All values have the same sign and magnitude, which gives the largest possible sums.
+  // All values have the same sign and magnitude, which produces the largest possible sums.
   Products same(3, 40, 700);
   for (float& w : same.weights) w = 3e4f;
   for (float& value : same.x) value = -7.0f;

@@ -188,7 +188,7 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           ops.rope_and_store(
               {rope, {&one, 1}, zero.data(), head_dim, 0, again.data(), head_dim, v.data(), head_dim, 0, **cache});
           CHECK(std::memcmp(again.data(), rotated_q.data(), head_dim * sizeof(float)) == 0);
-          // rotate() gives the same queries as rope_and_store().
+          // rotate() produces the same queries as rope_and_store().
           auto alone = q;
           ops.rotate(rope, {&segment, 1}, alone.data(), n_heads * head_dim, n_heads, head_dim);
           CHECK(same_bits(alone, rotated_q));

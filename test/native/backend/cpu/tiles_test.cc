@@ -1,6 +1,5 @@
 // Tests the tile kernels on a model of the tile unit and, if the processor has one, on the tile unit itself. Results of
-// kAmxTiles are bit-identical to those of the plain kernels; results of kAmxFastTiles are as precise as their rounding
-// permits.
+// kAmxTiles are bit-identical to the plain kernels. Results of kAmxFastTiles are as precise as their rounding permits.
 #include "backend/cpu/matmul/tiles.h"
 
 #if defined(__x86_64__)

@@ -133,7 +133,7 @@ TEST(cuda_8bit_codec_gives_the_nearest_code) {
   }
 }
 
-// The values are those of all codes and the midpoints between adjacent codes, plus one number that makes the scale
+// The values are the values of all codes and the midpoints between adjacent codes, plus one number that makes the scale
 // 2^shift.
 TEST(cuda_8bit_pages_round_to_nearest_even) {
   constexpr int kDim = 128;

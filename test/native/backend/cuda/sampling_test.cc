@@ -1,5 +1,5 @@
-// Sampling on the GPU (here in the emulator) gives the same tokens and bit-identical logprobs as the host's sampler,
-// for all sampling options.
+// Tests that sampling on the GPU (here in the emulator) produces the same tokens and bit-identical logprobs as the
+// host's sampler, for all sampling options.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,7 +16,7 @@
 namespace monolith {
 namespace {
 
-// A sampling task and the data to which it refers.
+// A sampling task and the data that it refers to.
 struct Case {
   std::vector<float> logits;
   std::vector<std::pair<int32_t, float>> bias;

@@ -241,8 +241,8 @@ TEST(output_state_begins_the_content_with_the_format_or_a_call) {
   CHECK(chosen.force_to_end("o") == FinishReason::kEndOfTurn);
 }
 
-// Where a grammar allows a call, the rest of a marker with several tokens is forced as soon as the marker's first token
-// is sampled.
+// Where a grammar allows a call, the remainder of a marker with several tokens is forced as soon as the marker's first
+// token is sampled.
 TEST(output_state_completes_a_spelled_marker_that_a_grammar_allows) {
   GenerationRequest request;
   request.calls.open = {"<<", kNoToken};

@@ -134,11 +134,11 @@ TEST(scheduler_preempts_as_few_sequences_as_possible) {
     std::vector<std::pair<int, uint64_t>> displaced;
   };
   const std::vector<Case> cases = {
-      // Three choices share 20 pages and each have one page of their own. One page is reserved for each choice's next
+      // Three choices share 20 pages, and each has one additional page. One page is reserved for each choice's next
       // token.
       {{}, 23, 160, {{13, 0}, {12, 1}, {11, 1}, {10, 2}, {9, 2}}},
-      // The choices share 20 full pages and two times three window pages. They also each have one full page and two
-      // window pages of their own.
+      // The choices share 20 full pages and two times three window pages. Each choice also has one full page and two
+      // window pages that it does not share.
       {{.full = 1, .windowed = 2, .window = 40}, 35, 64, {{21, 0}, {20, 1}, {15, 1}, {14, 2}, {9, 2}}},
   };
   for (const Case& one : cases) {
@@ -273,8 +273,8 @@ TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
   for (int i = 0; i < 3; ++i) CHECK(only(*bench.requests[static_cast<size_t>(i)]).generated() >= 300);
 }
 
-// One organization holds both slots. Another organization requests a slot when `after` tokens have been generated since
-// the younger sequence was preempted. Returns whether the younger sequence is preempted again.
+// One organization occupies both slots. Another organization requests a slot when `after` tokens have been generated
+// since the younger sequence was preempted. Returns whether the younger sequence is preempted again.
 bool younger_gives_way_again(int prompt, int after) {
   Bench bench(1000, 16, 2);
   const Request& older = bench.add(prompt_of(4), 1, 500);

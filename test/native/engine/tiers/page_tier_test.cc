@@ -1,4 +1,4 @@
-// Tests that pages exported from one engine through the storage tier and imported into another give the same output,
+// Tests that pages exported from one engine through the storage tier and imported into another produce the same output,
 // bit for bit, as computed pages. The engines have different numbers of pages, so that page ids differ.
 #include <map>
 
@@ -210,7 +210,7 @@ Round check_round_trip(EngineSetup setup, const std::string& what) {
   if (!engine) return {};
   Consumer consumer(*engine);
   TierConsumer tier(*engine);
-  // Imports other contents first, so that the pages get different ids.
+  // Imports other contents first, so that the pages have different ids.
   GenerationRequest other = next;
   other.prompt = test_prompt(90, 5);
   run(consumer, other);

@@ -84,7 +84,7 @@ void expect_values(const Folder& folder, TensorType type, const std::string& wha
   CHECK((scale == nullptr ? 1 : values_of(**file, *scale, 0, 1)[0]) == folder.scale);
   if (values_of(**file, *tensor, 0, folder.out) != folder.want)
     check::fail(__FILE__, __LINE__, what + ": wrong values");
-  // Reading only some of the rows must give the same values.
+  // Reading only some of the rows must return the same values.
   const auto some = values_of(**file, *tensor, 3, 20);
   CHECK(std::equal(some.begin(), some.end(), folder.want.begin() + 3 * folder.in));
 }

@@ -71,7 +71,7 @@ char read(Grammar& grammar, std::string_view text) {
   return position.accepts ? 'w' : 'b';
 }
 
-// A made-up patch grammar that resembles those sent by coding agents.
+// A made-up patch grammar that resembles the grammars sent by coding agents.
 constexpr const char* kPatch = R"--(start: head change+ tail
 head: "=== patch" LF
 tail: "=== end" LF?

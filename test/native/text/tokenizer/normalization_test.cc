@@ -87,7 +87,7 @@ TEST(invalid_utf8_is_unchanged) {
 }
 
 TEST(normalization_is_idempotent) {
-  // Normalizing twice gives the same result as normalizing once, and composition and decomposition are inverses.
+  // Normalizing twice has the same result as normalizing once, and composition and decomposition are inverses.
   uint32_t random = 5;
   const auto next = [&](uint32_t n) { return (random = random * 1664525 + 1013904223) / 65536 % n; };
   constexpr uint32_t kBases[] = {0x41,   0x61,   0xC0,   0x300,  0x316,  0x323,   0x345,  0x591,  0x9C7,
