@@ -56,7 +56,7 @@ struct KvShape {
 
 // Kinds of KV cache entries that a backend can store in addition to keys and values of equal size.
 struct KeptStates {
-  bool other_values = false;  // Values whose size differs from that of the keys.
+  bool other_values = false;  // Values that differ in size from the keys.
   bool latents = false;
   bool blocks = false;  // Latents that represent whole blocks of positions.
   bool places = false;  // Several layers in one slot of a page.

@@ -21,7 +21,7 @@ struct ThreadPlacement {
     int n_threads;          // At least 1.
     std::vector<int> cpus;  // The hardware threads on which the node's threads may run.
   };
-  std::vector<Node> nodes = {};  // Empty: the threads may run anywhere and count as one node.
+  std::vector<Node> nodes = {};  // If empty, the threads may run anywhere and count as one node.
 };
 
 // Indices that are divided among NUMA nodes: node k has the indices from the end of node k - 1 to its own end.

@@ -87,7 +87,7 @@ struct EngineVision {
   EngineVision(EngineVision&&) noexcept;
   EngineVision& operator=(EngineVision&&) noexcept;
   ~EngineVision();
-  std::unique_ptr<Backend> backend;  // Null: the vision encoder uses the model's backend.
+  std::unique_ptr<Backend> backend;  // If null, the vision encoder uses the model's backend.
   std::unique_ptr<VisionEncoder> encoder;
 };
 
@@ -120,7 +120,7 @@ struct EngineStats {
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
   // Number of prompt tokens of started requests, and number of these tokens found in the prefix cache.
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;
-  uint64_t draft_tokens = 0, accepted_draft_tokens = 0;  // Draft tokens computed, and how many of them were accepted.
+  uint64_t draft_tokens = 0, accepted_draft_tokens = 0;  // Draft tokens computed, and draft tokens accepted.
   // Number of draft tokens from a draft model, an MTP layer or an EAGLE-3 head, and number of these tokens that were
   // accepted.
   uint64_t drafter_tokens = 0, accepted_drafter_tokens = 0;
@@ -130,7 +130,7 @@ struct EngineStats {
   uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;
   // KV pages exported to and imported from the storage tier, and pages that could not be exported.
   uint64_t pages_exported = 0, pages_imported = 0, exports_skipped = 0;
-  uint64_t exports_pending = 0;  // Pages that are still to be given to the storage tier.
+  uint64_t exports_pending = 0;  // Pages that have not been exported to the storage tier yet.
   double step_seconds = 0;       // Sum of step durations in seconds.
   // Total duration in seconds and total number of tokens of the prefill-heavy steps. These are the steps that have at
   // least min(64, max_batch_tokens / 2) tokens in addition to one token per decoding sequence.

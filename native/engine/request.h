@@ -57,7 +57,7 @@ inline constexpr double kMaxBias = 1000;    // In both directions.
 // A delimiter between reasoning and content. If the vocabulary has it as a single token, only that token is recognized;
 // otherwise the marker's text is recognized in the output.
 struct Marker {
-  std::string text;  // Empty: there is no such marker.
+  std::string text;  // Empty = no such marker.
   TokenId token = kNoToken;
 };
 
@@ -86,7 +86,7 @@ struct CallParams {
 
   // After an open marker that is a token, one of these must follow. If empty, anything may follow.
   std::vector<std::vector<TokenId>> prefixes;
-  std::vector<std::vector<TokenId>> required;  // The content must begin with one of these. Empty: with anything.
+  std::vector<std::vector<TokenId>> required;  // The content must begin with one of these; empty = no restriction.
   // Beginnings of a call (open marker and prefix) that are allowed where a grammar otherwise permits only its own text.
   // If empty, only the marker's token is allowed, provided that the marker is a single token.
   std::vector<std::vector<TokenId>> starts;
@@ -147,7 +147,7 @@ struct GenerationRequest {
   // Generation stops when the same token sequence has occurred this many times in a row (output/repetition_guard.h).
   // 0 = off.
   int max_repeats = 0;
-  GrammarRef format;  // The content must match this grammar or begin with a tool call; null: unconstrained.
+  GrammarRef format;  // The content must match this grammar or begin with a tool call; null = unconstrained.
   // Header before the text of `format`, for formats in which headers start like calls. When the content begins, the
   // engine forces the header or the beginning of a call; where they differ, the model chooses. Empty = no header.
   std::vector<TokenId> format_head;

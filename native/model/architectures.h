@@ -45,7 +45,7 @@ enum class Sinks : uint8_t { kNone, kAlways, kWhereCarried };
 enum class SharedExpert : uint8_t {
   kNone,
   kPlain,    // Present if the file states its width.
-  kCounted,  // Present if the file states the number of shared experts, which form a single network.
+  kCounted,  // Present if the file specifies the number of shared experts, which form a single network.
   kGated,    // Always present; its output is multiplied by a sigmoid gate.
 };
 
@@ -99,8 +99,8 @@ struct ArchitectureTraits {
   bool rope_factors = false;             // Applies rope_freqs.weight and rope_factors_*.weight.
   bool rope_switch = false;              // rope.scaling.finetuned = false disables RoPE.
   bool rope_alpha = false;               // Reads rope.scaling.alpha, which increases the RoPE base.
-  bool full_layers_rotate_half = false;  // Layers without a sliding window rotate only half of the stated dimensions.
-  int unrotated_period = 0;  // Every layer whose number is a multiple of this has no RoPE; 0: all layers have RoPE.
+  bool full_layers_rotate_half = false;  // Layers without a sliding window rotate half of the dimensions in the file.
+  int unrotated_period = 0;  // Every layer whose number is a multiple of this has no RoPE; 0 = all layers have RoPE.
   bool dense_layers_rotate = false;   // With rotates_windows_only: leading dense layers have RoPE in any case.
   bool rotates_windows_only = false;  // If any layer has a sliding window, the layers without one have no RoPE.
   Activation activation = Activation::kSilu;
@@ -134,7 +134,7 @@ struct ArchitectureTraits {
   float dim_model_base = 0.0f;      // Logits are multiplied by dim_model_base / n_embd.
   bool logit_factor = false;        // logit_scale is required and multiplies the logits.
   bool soft_cap_keys = false;       // Reads attn_logit_softcapping and final_logit_softcapping.
-  float attention_soft_cap = 0.0f;  // Defaults if the file does not state the soft caps.
+  float attention_soft_cap = 0.0f;  // Defaults if the file does not specify the soft caps.
   float logit_soft_cap = 0.0f;
   // If the model has this number of layers, attention scores are scaled by sqrt(n_heads / n_embd).
   int wide_query_layers = 0;
@@ -148,7 +148,7 @@ struct ArchitectureTraits {
   Experts experts = Experts::kNone;
   bool one_expert = false;                     // An expert_count of 1 also means no experts.
   bool normalized_weights = true;              // Whether expert weights are normalized if the file does not state it.
-  RouterScore router = RouterScore::kSoftmax;  // Router scoring function if the file does not state it.
+  RouterScore router = RouterScore::kSoftmax;  // Router scoring function if the file does not specify it.
   bool latent_experts = false;                 // Reads moe_latent_size.
   bool chunk_experts = false;                  // See ExpertParams::experts_per_chunk.
   bool early_router = false;                   // See ExpertParams::early_router.

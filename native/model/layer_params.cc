@@ -305,7 +305,7 @@ Status read_xielu(const GgufFile& file, HyperParams& params) {
 // Reads the attention temperature settings, which scale up queries at later positions.
 Status read_temperature(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kScale = "attention.temperature_scale", kLength = "attention.temperature_length";
-  if (traits.windows == Windows::kChunks) {  // Llama 4 files do not state the temperature.
+  if (traits.windows == Windows::kChunks) {  // Llama 4 files do not specify the temperature.
     for (LayerParams& layer : params.layers) {
       if (layer.rope >= 0) continue;
       layer.temperature_scale = 0.1f;

@@ -162,7 +162,7 @@ struct LayerParams {
   // own.
   int window = 0;
   int rope = 0;    // Index into HyperParams::ropes; -1: no RoPE.
-  int kv_of = -1;  // Index of an earlier layer whose keys and values this layer uses; -1: the layer has its own.
+  int kv_of = -1;  // Index of an earlier layer whose keys and values this layer uses; -1 = the layer has its own.
   float attention_scale = 1.0f;    // Scale of the attention scores.
   bool sinks = false;              // See AttentionParams::sinks.
   bool chunked = false;            // See AttentionParams::chunked.
@@ -223,10 +223,10 @@ struct ExpertParams {
   bool choice_bias = false;  // Whether layers have a Router::bias.
   std::string_view choice_bias_name = "exp_probs_b.bias";
   bool biases = false;  // Whether the router logits and all expert matrices have biases.
-  int n_ff_shared = 0;  // Width of the shared expert; 0: there is none.
+  int n_ff_shared = 0;  // Width of the shared expert; 0 = none.
   // GroveMoE: a second mixture that reads the output of the first one and is added to it, multiplied by `chunk_scale`.
   // See Router::experts_per_chunk.
-  int experts_per_chunk = 0;  // 0: there is no second mixture.
+  int experts_per_chunk = 0;  // 0 = no second mixture.
   int n_ff_chunk = 0;         // Width of one of its experts.
   float chunk_scale = 1.0f;
   // Whether the shared expert's output is multiplied by a sigmoid gate computed from its input.
@@ -242,14 +242,14 @@ struct ExpertParams {
 
 // Per-layer inputs: values that each layer receives for each token in addition to the residual stream (Gemma 3n and 4).
 struct PerLayerInputs {
-  int dim = 0;  // Values per layer; 0: there are no per-layer inputs.
+  int dim = 0;  // Values per layer; 0 = no per-layer inputs.
 };
 
 // Several residual streams, only one of which passes through the layers while the others are predicted and corrected
 // (AltUp, Baykal et al. 2023, arXiv:2301.13310), and a low-rank path in parallel with attention (LAuReL,
 // arXiv:2411.07501). Used by Gemma 3n.
 struct StreamParams {
-  int count = 1;  // Number of streams; 1: a plain residual stream without LAuReL.
+  int count = 1;  // Number of streams; 1 = a plain residual stream without LAuReL.
   int laurel_rank = 0;
 };
 
@@ -257,7 +257,7 @@ struct StreamParams {
 // more positions than the indexer selects. Layers without their own indexer use the selection of the nearest earlier
 // layer that has one.
 struct IndexParams {
-  int most = 0;  // Number of positions to select (top-k); 0: there is no indexer.
+  int most = 0;  // Number of positions to select (top-k); 0 = no indexer.
   int n_heads = 0, key_dim = 0;
   // RoPE style for the leading dimensions of the indexer's queries and keys. The frequencies are the same as for the
   // layer's attention.
@@ -294,7 +294,7 @@ struct MtpLayerParams {
 // Parameters of the block attention layers, in addition to LatentParams::q_rank and the indexer. RoPE is undone on each
 // head's output, and each group of heads has a matrix that projects its output to output_rank values.
 struct BlockAttentionParams {
-  int n_groups = 0;  // Number of head groups; 0: there are no block attention layers.
+  int n_groups = 0;  // Number of head groups; 0 = no block attention layers.
   int output_rank = 0;
   int n_rotated = 0;  // Number of trailing dimensions of each head with RoPE.
 };
@@ -302,7 +302,7 @@ struct BlockAttentionParams {
 // Hyper-connections: several residual streams. Each block reads from all of them and writes to all of them
 // (HyperConnections).
 struct StreamMixParams {
-  int n_streams = 0;  // 0: a plain residual stream.
+  int n_streams = 0;  // 0 = a plain residual stream.
   int iterations = 0;
   float eps = 0;
 
@@ -314,7 +314,7 @@ struct StreamMixParams {
 
 // A complete description of what a model computes. The forward pass never checks the architecture's name.
 struct HyperParams {
-  std::string architecture_name;  // As stated in the file.
+  std::string architecture_name;  // As specified in the file.
   int n_vocab, n_embd, n_layers;
   int n_mtp_layers = 0;  // Number of MTP layers in the file, after the n_layers regular ones.
   MtpLayerParams draft;  // The drafter: the MTP layers if they were requested, or an EAGLE-3 head.
@@ -331,11 +331,11 @@ struct HyperParams {
   // used.
   std::vector<LayerParams> layers;
 
-  float attention_soft_cap = 0.0f;  // Soft cap for attention scores; 0: no soft cap.
+  float attention_soft_cap = 0.0f;  // Soft cap for attention scores; 0 = no soft cap.
   float embedding_scale = 1.0f;
   float residual_scale = 1.0f;  // Factor for the outputs that mixers and feed-forward networks add.
   float logit_scale = 1.0f;
-  float logit_soft_cap = 0.0f;  // Applied after logit_scale; 0: no soft cap.
+  float logit_soft_cap = 0.0f;  // Applied after logit_scale; 0 = no soft cap.
 
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
@@ -353,7 +353,7 @@ struct HyperParams {
   bool sub_norms = false;
   bool embedding_norm = false;  // Whether embeddings pass through a norm before the first layer.
   int n_positions = 0;          // Number of learned position embeddings; 0: there are none.
-  float max_alibi_bias = 0.0f;  // See AttentionParams::max_alibi_bias; 0: no ALiBi.
+  float max_alibi_bias = 0.0f;  // See AttentionParams::max_alibi_bias; 0 = no ALiBi.
   float clamp_qkv = 0.0f;       // Limit for the magnitude of queries, keys and values before RoPE; 0: no limit.
   // The layers in the file run `n_loops` times with the same weights, and each pass has its own keys and values.
   // n_layers counts the layers of all passes. With loop_norm, the residual stream passes through the final norm after
@@ -370,7 +370,7 @@ struct HyperParams {
   DeltaNetParams delta_net;
   StateSpaceParams state_space;
   RwkvParams rwkv;
-  int convolution_taps = 0;  // Kernel size of short-convolution layers (LFM2); 0: there are none.
+  int convolution_taps = 0;  // Kernel size of short-convolution layers (LFM2); 0 = none.
   PerLayerInputs per_layer;
   StreamParams streams;
   StreamMixParams stream_mix;

@@ -64,7 +64,7 @@ class PoolingHead {
     int64_t rows = 0, cols = 0;
     std::vector<float> weight, bias;  // [rows][cols]; [rows] or empty.
     enum class Function : uint8_t { kNone, kTanh, kGelu } function = Function::kNone;
-    std::vector<float> norm;  // Weight of the layer norm after `function`; empty: no norm.
+    std::vector<float> norm;  // Weight of the layer norm after `function`; empty = no norm.
   };
 
   Status add_layer(const GgufFile& file, std::string_view weight, std::string_view bias);

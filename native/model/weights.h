@@ -39,7 +39,7 @@ struct Weights {
 // A part of each head's rows in a tensor. The parts of all heads are concatenated; each is padded to a multiple of
 // kExpertRowMultiple rows, as BatchedMatmul::weight requires.
 struct HeadPart {
-  int64_t n_heads = 0;  // Number of heads; 0: the slot is not a head part.
+  int64_t n_heads = 0;  // Number of heads; 0 = the slot is not a head part.
   int64_t of_rows = 0;  // Rows per head in the tensor.
   int64_t first = 0, rows = 0;
   bool transposed = false;  // Whether each part is transposed and stored as F32.

@@ -50,7 +50,7 @@ enum class PatchPositions : uint8_t {
 // How queries and keys are rotated (2D RoPE). d is the head dimension.
 enum class PatchRotation : uint8_t {
   kNone,
-  kQwen,  // Pairs (i, i + d/2): the first d/4 pairs rotate by row, the rest by column.
+  kQwen,  // Pairs (i, i + d/2): the first d/4 pairs rotate by row, all others by column.
   // Adjacent pairs: the first half of the head rotates by row, the second half by column. The second half's frequencies
   // lie between those of the first half.
   kPixtral,

@@ -90,7 +90,7 @@ class Kernels {
         }
         for (const int64_t n : columns) {
           if (out_of_time(name)) return;
-          const int64_t places = most / n;  // How many ranges of `x` and `out` the calls cycle through.
+          const int64_t places = most / n;  // Number of ranges of `x` and `out` that the calls cycle through.
           const double seconds = time_calls(runtime_, options_, n_sets, [&, rows = rows, cols = cols](int i) {
             const int64_t place = i % std::min<int64_t>(places, 64);
             const MatmulTarget target{weights[static_cast<size_t>(i % n_sets)].get(), out + place * n * rows, rows};

@@ -18,7 +18,7 @@ struct BackendOptions {
   int threads = 0;              // CPU: 0 = one thread per core.
   std::string isa = "auto";     // CPU: see CpuBackendOptions.
   Arithmetic arithmetic = Arithmetic::kProduction;
-  bool batch_invariant = true;  // A token's result has the same bits whatever else is in the batch.
+  bool batch_invariant = true;  // A token's result has the same bits regardless of the rest of the batch.
   std::string cublaslt = {};    // CUDA: path of cuBLASLt, or "auto" (see CudaBackendOptions).
 
   bool operator==(const BackendOptions&) const = default;

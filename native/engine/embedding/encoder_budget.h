@@ -15,7 +15,7 @@ namespace monolith {
 Result<std::unique_ptr<Backend>> encoder_backend(std::unique_ptr<Backend> backend, const BackendOptions& options);
 
 struct EncoderBudget {
-  int max_context = 0;  // Argument of TextEncoder::load(); 0: the file's context length.
+  int max_context = 0;  // Argument of TextEncoder::load(); 0 = the file's context length.
   MemoryPlan plan{};
 };
 

@@ -25,7 +25,7 @@ struct KvState {
   // Recurrent-state slots: the state after n_computed tokens, and the state after the draft tokens of the step in
   // flight. kNoSlot = none.
   SlotId slot = kNoSlot, draft_slot = kNoSlot;
-  NodeId answer_snapshot = kNoNode;  // Last output node with a snapshot stored by this sequence; kNoNode: none.
+  NodeId answer_snapshot = kNoNode;  // Last output node with a snapshot stored by this sequence; kNoNode = none.
 
   // Allocates memory for up to `n_pages` pages per table, so that later changes to the tables allocate nothing. If it
   // throws std::bad_alloc, nothing has changed.

@@ -10,7 +10,7 @@ namespace monolith {
 namespace {
 
 constexpr int64_t kContextsWanted = 4, kContextsWantedOnDevice = 256;
-constexpr int64_t kMaxPages = INT32_MAX;  // Limit of the number of pages, because page ids are 32-bit integers.
+constexpr int64_t kMaxPages = INT32_MAX;  // Limit on the number of pages, because page ids are 32-bit integers.
 
 constexpr int kMaxRows = 65'536;
 constexpr int kMaxLogitRows = 4'096;

@@ -53,7 +53,7 @@ struct PrefixCacheOptions {
   uint64_t seed;  // Keys the hash and the position keys, so that clients cannot construct hash collisions.
   uint64_t hash_mask = ~uint64_t{0};  // Lets tests force collisions.
   KvLayout layout = {};
-  int64_t max_nodes = 0;  // 0: one for each page group.
+  int64_t max_nodes = 0;  // 0 = one for each page group.
   int n_slots = 0;        // Slots of recurrent state.
 };
 
@@ -151,7 +151,7 @@ class PrefixCache {
     NodeId parent = kNoNode;
     NodeId next_in_bucket = kNoNode;
     int32_t n_children = 0;
-    int32_t ref_count = kUnused;  // kUnused: not in the trie.
+    int32_t ref_count = kUnused;  // kUnused = not in the trie.
     uint32_t generation = 0, export_period = 0;
     uint8_t exported = 0;
     NodeLocation location, window;

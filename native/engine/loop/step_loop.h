@@ -94,7 +94,7 @@ class StepLoop {
  private:
   // A step that was submitted. Its plan is valid until the next plan is made.
   struct InFlight {
-    const StepPlan* plan = nullptr;  // Null: no step is in flight.
+    const StepPlan* plan = nullptr;  // Null if no step is in flight.
     const float* logits = nullptr;
     Clock::time_point begun_at, answered_at;
     bool answered = false;     // The results have arrived, so the tokens can be taken.

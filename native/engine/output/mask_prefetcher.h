@@ -58,7 +58,7 @@ class MaskPrefetcher {
     std::vector<Wanted> gathered_;  // Used by the engine thread only.
 
     const bool many_turns_;
-    const std::function<void()> wake_engine_;  // Called after each finished mask; null: nobody waits for the masks.
+    const std::function<void()> wake_engine_;  // Called after each finished mask; null if nothing waits for the masks.
     std::mutex mutex_;                         // Guards the members below.
     std::condition_variable wake_;
     std::vector<Wanted> wanted_, again_;  // again_: requests that have had a turn but are not finished.

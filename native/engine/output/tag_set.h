@@ -19,7 +19,7 @@ struct Tag {
 
   std::vector<TokenId> tokens;  // Not empty.
   Then then = Then::kCall;
-  GrammarRef grammar;  // For kCall and kFormat: grammar of what follows; null: unconstrained.
+  GrammarRef grammar;  // For kCall and kFormat: grammar of the text that follows; null = unconstrained.
 };
 
 // A trie of tags. If one tag is the beginning of another, the walk ends with the shorter one. If several tags have the

@@ -39,7 +39,7 @@ struct Request;
 enum class SequenceState : uint8_t { kWaiting, kForked, kRunning, kPreempted, kEnded };
 
 struct ScheduledSequence {
-  static constexpr int kOrderStride = 128;  // Distance of two requests in order(): at least the choices of one.
+  static constexpr int kOrderStride = 128;  // Distance between two requests in order(): at least one per choice.
 
   ScheduledSequence(Request& owner, int choice_index, bool& is_out_of_memory)
       : request(owner), choice(choice_index), out_of_memory(is_out_of_memory) {}

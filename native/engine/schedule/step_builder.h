@@ -17,7 +17,7 @@ class StepBuilder {
 
   StepPlan& plan() { return plan_; }
   void clear();
-  void count_score_rows(int n_running);  // Sets the logit rows that are left for prompts' tokens.
+  void count_score_rows(int n_running);  // Sets the number of logit rows left for prompt tokens.
   // Adds the next `n_tokens` tokens of the sequence. If there is no slot for its recurrent state, clears its n_planned
   // and returns false; the sequence is scheduled once other sequences have released their slots.
   bool add(ScheduledSequence& sequence, int n_tokens);

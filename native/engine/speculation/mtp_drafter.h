@@ -75,7 +75,7 @@ class MtpDrafter final : public Drafter {
 
   Model& model_;
   const int n_tables_, n_levels_;
-  const std::span<const int32_t> chosen_;  // Token IDs to which the logits refer; empty: the whole vocabulary.
+  const std::span<const int32_t> chosen_;  // Token IDs that the logits refer to; empty = the whole vocabulary.
   const int n_vocab_, n_logits_;           // Vocabulary size, and number of logits per row.
   HiddenRows hidden_;
   BatchSampler sampler_;

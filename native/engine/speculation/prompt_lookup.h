@@ -36,7 +36,7 @@ class PromptLookup {
 
   size_t slot(const TokenId* end) const;  // Hash slot of the kGram tokens before `end`.
 
-  std::vector<int32_t> next_;  // Per hash slot: index after the newest occurrence of the n-gram; 0: none.
+  std::vector<int32_t> next_;  // Per hash slot: index after the newest occurrence of the n-gram; 0 = none.
   size_t n_read_ = 0;          // The hash table covers positions [0, n_read_).
 };
 

@@ -33,7 +33,7 @@ struct PageExport {
   uint64_t organization = 0;
   std::string label;      // GenerationRequest::retain.
   uint64_t sequence = 0;  // Number of the exported sequence; the exports of one sequence follow each other.
-  std::shared_ptr<const PageText> text;  // All full pages of the sequence, also those without an ExportedPage.
+  std::shared_ptr<const PageText> text;  // All full pages of the sequence, including pages without an ExportedPage.
   std::vector<ExportedPage> pages;
   int n_skipped = 0;  // Pages that were evicted or did not fit into the outbox.
   bool is_last = false;

@@ -37,7 +37,7 @@ struct LoraPair {
 };
 
 struct LoraFile {
-  std::string architecture;  // Architecture of the base model; empty: the file does not state it.
+  std::string architecture;  // Architecture of the base model; empty = the file does not specify it.
   float alpha = 0.0f;
   std::vector<LoraPair> pairs;         // Not empty. Sorted by `target`, which is unique.
   std::shared_ptr<const void> source;  // Keeps the bytes of the factors valid.

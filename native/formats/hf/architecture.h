@@ -59,7 +59,7 @@ struct Architecture {
   std::string_view second_norm = "ffn_norm";  // GGUF name of post_attention_layernorm.
   Activation activation = Activation::kSilu;
   MtpPlacement drafts = MtpPlacement::kNone;
-  std::string_view draft_key = {};  // Setting with the number of MTP layers; empty: use all that the folder contains.
+  std::string_view draft_key = {};  // Setting with the number of MTP layers; empty = use all that the folder contains.
   bool window_pattern = false;      // GGUF metadata lists which layers have a sliding window.
   YarnScale yarn_scale = YarnScale::kNone;
   double rms_eps = 1e-6;     // Default for a setting that the checkpoint omits, as are the fields below.

@@ -16,7 +16,7 @@ struct ModelFileOptions {
   // The type that float matrices are converted to at load time: Q8_0, Q6_K, Q4_K, Q4_0 or F8_E4M3. The conversion to
   // F8_E4M3 is done by the backend.
   std::optional<TensorType> quantize;
-  int threads = 0;  // Number of threads for quantization; 0: the number of usable processors.
+  int threads = 0;  // Number of threads for quantization; 0 = the number of usable processors.
 };
 
 // Error messages start with the path.

@@ -61,7 +61,7 @@ constexpr Defaults kDefaults[] = {
 
 struct Class {
   std::string_view name;     // Name in "architectures" of config.json.
-  std::string_view encoder;  // Value of vision_config.model_type; empty: any value.
+  std::string_view encoder;  // Value of vision_config.model_type; empty = any value.
   EncoderKind kind;
   bool grids = false;  // LLaVA 1.6: images are split according to the best-fitting of several tile grids.
 };

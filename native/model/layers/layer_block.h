@@ -38,7 +38,7 @@ struct StepRows {
   std::span<const std::span<const Segment>> logit_tables;
   float* x;  // The residual stream of the tokens that are still computed, [count][n_embd].
   RowCount count;
-  bool all = true;  // True while all tokens of the step are computed; false when only those with logits are left.
+  bool all = true;  // True while all tokens of the step are computed; false when only tokens with logits are left.
   const float* per_layer = nullptr;      // Per-layer inputs, [count][n_layers * dim].
   std::span<const int32_t> tokens = {};  // IDs of all tokens.
   // Only for hyper-connections: the streams of the tokens that are still being computed, [count][n_streams][n_embd],

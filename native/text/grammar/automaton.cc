@@ -205,7 +205,7 @@ uint32_t Automaton::begin_array(uint32_t array, uint32_t parent) {
   if (!schema_.array(array).unique) return intern_frame({false, array, 0, parent});
   Progress fresh;
   fresh.object = array;
-  fresh.next = UINT32_MAX;  // Keeps the progress of arrays distinct from that of objects.
+  fresh.next = UINT32_MAX;  // Keeps array progress distinct from object progress.
   return intern_frame({false, array, intern_progress(std::move(fresh)), parent});
 }
 

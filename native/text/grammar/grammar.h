@@ -47,7 +47,7 @@ struct GrammarOptions {
   Kind kind = Kind::kJson;
   std::string text;  // The schema, the pattern or the rules.
   std::vector<std::string> choices;
-  std::string suffix;  // Literal text after the value. A special token's spelling in it means that token.
+  std::string suffix;  // Literal text after the value. A special token's spelling stands for that token.
   // Prefix before the value. If the prefix or `spelling` contains the spelling of a special token, it stands for that
   // token.
   Lead lead;

@@ -77,7 +77,7 @@ std::vector<json::Id> SchemaCompiler::excluded(const std::vector<json::Id>& flat
 void SchemaCompiler::add_values(ShapeId id, const std::vector<json::Id>& flat, uint32_t types,
                                 const std::vector<json::Id>& values) {
   const std::vector<json::Id> not_allowed = excluded(flat);
-  std::optional<ExprId> number, string;  // What the other keywords allow.
+  std::optional<ExprId> number, string;  // Values that the other keywords allow.
   std::vector<json::Id> strings_listed;
   std::vector<std::string> scalars_listed;
   for (const json::Id value : values) {

@@ -470,7 +470,7 @@ TEST(damaged_adapter_files_are_refused_without_harm) {
     else
       ++refused;
   }
-  CHECK(refused >= 250);  // All 250 truncated files must be refused.
+  CHECK(refused >= 250);  // All 250 truncated files must be rejected.
   CHECK(!engine->stats().failed);
 }
 

@@ -42,7 +42,7 @@ struct Case {
 // Parameters for the parts of an attention layer that most architectures have in common.
 struct QkvOf {
   bool biases = false;
-  Row frequency = P::frequencies(10000);  // RoPE frequencies. Empty: no rotation.
+  Row frequency = P::frequencies(10000);  // RoPE frequencies. Empty = no rotation.
   bool halves = true;
   double magnitude = 1;
   // Normalizes queries and keys. Arguments: tensor name, row.

@@ -50,7 +50,7 @@ class Mlp {
     double scale = 0.25;  // Scale of the attention scores; by default 1 / sqrt(kHeadDim).
     int window = 0;
     double cap = 0;
-    double alibi = 0;  // Largest exponent of the ALiBi slopes; 0: no ALiBi.
+    double alibi = 0;  // Largest exponent of the ALiBi slopes; 0 = no ALiBi.
     Row sinks = {};    // Attention sinks, one per head. Empty: none.
   };
   static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how);

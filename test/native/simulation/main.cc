@@ -141,7 +141,7 @@ std::unique_ptr<const Tokenizer> make_tokenizer() {
 }
 
 struct Outcome {
-  std::string failure;  // Empty: no failure.
+  std::string failure;  // Empty if there was no failure.
   int64_t step = 0;
   uint64_t trace = 0;
   Figures figures;

@@ -21,12 +21,12 @@ struct Figures {
   int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, drafted = 0,
           accepted_draft_tokens = 0;
   int64_t cancelled = 0, timeouts = 0, restarts = 0;
-  int64_t exported = 0, imported = 0;  // Pages given to and taken from the disk.
+  int64_t exported = 0, imported = 0;  // Pages exported to and imported from the disk.
   int64_t longest_wait = 0;            // Maximum number of steps until a request started.
   // Maximum number of steps for which an organization with work had no sequence slot while another organization had
   // two.
   int64_t longest_without = 0;
-  int64_t longest_easily = 0;  // The same, but counting only steps in which a slot was available for it.
+  int64_t longest_easily = 0;  // Like longest_without, but only for steps in which a slot was available.
   void add(const Figures& other);
 };
 

@@ -389,6 +389,6 @@ void attention_span(const AttentionTile& tile, int span, float* states) {
     case KvType::kQ4_0:
     case KvType::kQ5_0: return attention_span_of<int8_t>(tile, span, states);
     case KvType::kF32: return attention_span_of<float>(tile, span, states);
-    case KvType::kFp8: return;  // Refused by CpuBackend::supports().
+    case KvType::kFp8: return;  // Rejected by CpuBackend::supports().
   }
 }

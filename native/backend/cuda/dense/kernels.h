@@ -14,7 +14,7 @@ struct DenseTarget {
   const Words4* weight;
   const float* row_scales;  // For FP8 only.
   float* out;
-  const float* bias;  // Bias of the first expert; those of the other experts follow.
+  const float* bias;  // Bias of the first expert, followed by the other experts' biases.
   int64_t out_stride;
   int32_t rows;       // Rows of one expert.
   int32_t row_tiles;  // Number of row tiles at the launch's tile size.

@@ -56,7 +56,7 @@ constexpr int kLayers = 2;
 struct Setup {
   CpuIsa isa = CpuIsa::kPlain;
   int threads = 1;
-  std::vector<int> cuts = {};  // Segment lengths, one attention call per segment. Empty: a single segment.
+  std::vector<int> cuts = {};  // Segment lengths, one attention call per segment. Empty = a single segment.
   int first_page = 0, page_step = 1;
   int window = 0;
   float soft_cap = 0.0f;

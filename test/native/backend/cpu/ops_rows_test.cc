@@ -50,7 +50,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(rms_norm_matches_double_and_every_instruction_set) {
   for (const int64_t dim : {1, 15, 16, 40, 63, 64, 65, 80, 2048, 4100}) {
-    const int n_rows = dim > 1000 ? 9 : 3;  // Long rows give the threads several tasks.
+    const int n_rows = dim > 1000 ? 9 : 3;  // Long rows are split into several tasks.
     const auto x = random_floats(n_rows * dim, uint32_t(dim)), weight = random_floats(dim, 2);
     std::vector<double> expected;
     for (int row = 0; row < n_rows; ++row) {

@@ -29,7 +29,7 @@ struct Files {
 
 struct Drafter {
   const char* model;
-  int n_layers = 0;  // Number of MTP layers; 0: the model has an EAGLE-3 head.
+  int n_layers = 0;  // Number of MTP layers; 0 = the model has an EAGLE-3 head.
 };
 
 std::optional<Files> files_of(const Drafter& drafter) {

@@ -56,7 +56,7 @@ TEST(scheduler_lets_short_prompts_pass_a_long_one_that_still_advances) {
   Bench bench(200, 64, 8);
   Request& longer = bench.add(prompt_of(2000));
   bench.step();
-  CHECK_EQ(only(longer).kv.n_computed, 64);  // Alone, it gets the whole step.
+  CHECK_EQ(only(longer).kv.n_computed, 64);  // Alone, it receives the whole step.
   Request& brief = bench.add(prompt_of(20, 500), 2);
   bench.step();
   CHECK_EQ(only(brief).generated(), 1);
@@ -64,7 +64,7 @@ TEST(scheduler_lets_short_prompts_pass_a_long_one_that_still_advances) {
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(500, 100 * i), 2);
   const int before = only(longer).kv.n_computed;
   bench.step();
-  CHECK(only(longer).kv.n_computed >= before + 32);  // Half of what the decodes leave, rounded up.
+  CHECK(only(longer).kv.n_computed >= before + 32);  // Half of the tokens that the decodes leave, rounded up.
 }
 
 TEST(scheduler_does_not_starve_prompts_by_decodes) {
@@ -507,7 +507,7 @@ TEST(scheduler_does_not_starve_large_prompts_of_pages) {
              only(*request).arrival > only(large).arrival;
   CHECK_EQ(only(large).generated(), 1);
   CHECK(begun >= 1);
-  CHECK(begun <= WaitingQueue::kMaxPasses + 8);  // Plus those that start together with it.
+  CHECK(begun <= WaitingQueue::kMaxPasses + 8);  // Plus the requests that start together with it.
 }
 
 TEST(scheduler_shares_prefixes_within_an_organization) {
@@ -544,7 +544,7 @@ TEST(scheduler_looks_up_a_prompt_without_room_again_only_after_a_change) {
   bench.step();  // The decoder has ended, so there are enough pages.
   CHECK(only(waiting).state == SequenceState::kRunning);
   CHECK(bench.cache.n_lookups() > lookups);
-  CHECK_EQ(only(waiting).kv.n_indexed(), 24);  // 20 cached pages and those of one step.
+  CHECK_EQ(only(waiting).kv.n_indexed(), 24);  // 20 cached pages plus the pages of one step.
 }
 
 // In the meantime, another sequence has taken the prefix from the cache, so the prompt needs fewer pages than before.
@@ -992,7 +992,7 @@ TEST(scheduler_computes_the_shortest_prompts_after_the_oldest) {
   const Request& brief = bench.add(prompt_of(32 + 20, 600), 1, 5);
   bench.step();
   CHECK_EQ(only(oldest).kv.n_computed, 32);
-  CHECK_EQ(only(older).kv.n_computed, 0);  // Its span does not fit in the rest of the step.
+  CHECK_EQ(only(older).kv.n_computed, 0);  // Its span does not fit in the remainder of the step.
   CHECK_EQ(only(brief).kv.n_computed, 32);
   bench.scheduler.configure(128, 8);
   bench.step();

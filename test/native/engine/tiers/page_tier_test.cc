@@ -95,7 +95,7 @@ class TierConsumer {
 
   TierOutbox& outbox() { return *outbox_; }
 
-  bool refused = false;  // Whether the last import was refused.
+  bool refused = false;  // Whether the last import was rejected.
 
  private:
   template <typename Done>
@@ -266,7 +266,7 @@ TEST(imported_snapshots_give_the_same_bits_with_recurrent_state) {
                             "models/nemotron-h-moe.q8_0.gguf", "models/lfm2moe.q8_0.gguf", "models/jamba.q8_0.gguf",
                             "models/rwkv6.q8_0.gguf", "models/rwkv7.f16.gguf"}) {
     const Round round = check_round_trip(of_model(model, KvType::kF16), model);
-    if (round.n_pages > 0) CHECK_EQ(round.cached, 208u);  // The snapshot at the end of the answer.
+    if (round.n_pages > 0) CHECK_EQ(round.cached, 208u);  // The snapshot at the end of the response.
   }
 }
 

@@ -480,7 +480,7 @@ TEST(fp8_checkpoints_can_be_quantized_while_loading) {
   CHECK(!can_store(*(*file)->tensor("blk.0.ffn_down.weight")->source, TensorType::kQ8_0));
   const auto whole = open(config_of(fp8(Scales::kAny, "F32")),
                           safetensors_of(with_table(gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false).tensors)));
-  CHECK(!whole.ok());  // The tensors are those of a different quantization method. Another test checks the message.
+  CHECK(!whole.ok());  // The tensors belong to a different quantization method. Another test checks the message.
 }
 
 TEST(invalid_quantized_checkpoints_are_rejected_by_name) {
