@@ -69,7 +69,7 @@ struct Router {
   // GroveMoE: there is a logit for each expert of another mixture. Each run of experts_per_chunk logits selects one
   // expert. Its weight is scores[expert index], as in llama.cpp. An expert may run twice for a token.
   int experts_per_chunk = 1;
-  // Backend memory, [n_experts]: additional factor for each expert's weight. Null = none.
+  // Backend memory, [n_experts]: additional factor for each expert's weight. Null = no additional factors.
   const float* expert_scales = nullptr;
 };
 
@@ -83,7 +83,7 @@ struct TokenExperts {
 };
 
 // One MoE layer. Each matrix contains the rows of all experts, one expert after another. The biases, in backend memory,
-// have the same order. A null bias means none.
+// have the same order. A null bias means no bias.
 struct Mixture {
   MixtureShape shape;
   const Matrix* gate;  // Shape [n_experts * n_ff, n_embd]. Null for an ungated network: down (activation(up x)).

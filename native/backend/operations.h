@@ -74,7 +74,7 @@ struct AttentionParams {
   bool chunked = false;
   float soft_cap = 0.0f;  // Scores become soft_cap * tanh(score / soft_cap). 0 = no soft cap.
   // Attention sinks, backend memory: for each query head a logit that takes part in the softmax but has no value. Null
-  // = none.
+  // = no sinks.
   const float* sinks = nullptr;
   // If temperature_scale is not 0, queries at position p are multiplied by 1 + temperature_scale ln(1 + floor((p +
   // temperature_offset) / temperature_length)).
@@ -93,8 +93,8 @@ struct AttentionParams {
   int block = 0, block_layer = -1;
 };
 
-// Returns the ALiBi slope of query head `head`. The slopes of a power of two of heads are a geometric sequence. For
-// other numbers, the remaining heads use every second slope of twice as many heads.
+// Returns the ALiBi slope of query head `head`. For a power-of-two number of heads, the slopes form a geometric
+// sequence. For other numbers, the remaining heads use every second slope of twice as many heads.
 inline float alibi_slope(float max_bias, int head, int n_heads) {
   int power = 1;
   while (2 * power <= n_heads) power *= 2;
@@ -197,18 +197,18 @@ class Operations {
  public:
   // out[row] = row tokens[row] of `table`, dequantized. `tokens` is host memory, each in [0, table.rows).
   virtual void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) = 0;
-  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. May run in place. A null weight means all 1 and is used
+  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. May run in place. A null weight means all ones and is used
   // with hyper-connections.
   virtual void rms_norm(const float* x, const float* weight, float eps, RowCount rows, int64_t dim, float* out) = 0;
   // rms_norm() of each head of each row. x is [n_rows][n_heads][head_dim] with row_stride floats per row. A null weight
-  // means all 1.
+  // means all ones.
   virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, RowCount rows, int n_heads,
                               int head_dim) = 0;
   // rms_norm() of each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is
   // [n_groups][dim].
   virtual void rms_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) = 0;
   // out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias, with mean and variance over the row. A null
-  // weight means all 1, a null bias means none. May run in place.
+  // weight means all ones; a null bias means no bias. May run in place.
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, RowCount rows, int64_t dim,
                           float* out) = 0;
   // layer_norm() of each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is

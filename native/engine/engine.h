@@ -167,8 +167,8 @@ class Engine {
   // Cancels a request of this channel. On return its undrained records are removed, and it ends before the next step.
   // Unknown ids are ignored.
   virtual void cancel(ChannelId channel, RequestId id) = 0;
-  // Ends one choice as kEndOfTurn before its next step, or before its first token if it has none. Its held-back text
-  // and its kFinished record follow. Unknown ids and finished choices are ignored.
+  // Ends one choice with kEndOfTurn before its next step, even if it has no tokens yet. Its held-back text and its
+  // kFinished record follow. Unknown ids and finished choices are ignored.
   virtual void finish(RequestId id, int choice) = 0;
 
   // Compiles a grammar for requests of this engine and passes the grammar or the error to `done`
@@ -179,7 +179,7 @@ class Engine {
   // Connects the storage tier's consumer. After this call, sequences with GenerationRequest::retain are exported to
   // `outbox`, which also receives the results of imports. Replaces an earlier consumer; null disconnects it.
   virtual void open_tier(std::shared_ptr<TierOutbox> outbox) = 0;
-  // Exports all previously exported pages again, because the consumer has dropped pages.
+  // Exports all previously exported pages again. Called when the consumer has dropped pages.
   virtual void forget_exports() = 0;
   // Commits memory of an unused page pool, so that the first import is fast; see PageTier::touch_pool().
   virtual void touch_pool() = 0;
@@ -202,7 +202,7 @@ class Engine {
   // Makes submit() reject new requests that name the adapter. The adapter is freed when the last request that uses it
   // has ended. Returns kInvalidArgument if no adapter with this id is loaded.
   virtual Status unload_adapter(AdapterId id) = 0;
-  // Returns the loaded adapters in the order in which they were loaded, except for adapters passed to unload_adapter().
+  // Returns the loaded adapters in load order, except for adapters passed to unload_adapter().
   virtual std::vector<AdapterInfo> adapters() const = 0;
 
   virtual EngineStats stats() const = 0;

@@ -81,8 +81,8 @@ struct CallParams {
   // If `open` is empty, tool calls are not recognized. If `close` is empty, a call extends to the end of the turn.
   Marker open, close;
   bool at_start = false;  // The open marker is recognized only at the start of the content.
-  // The following lists of token sequences may be in any order. A list has at most kMaxCallPrefixes entries, none
-  // empty.
+  // The following lists of token sequences may be in any order. A list has at most kMaxCallPrefixes entries, all of
+  // which are non-empty.
 
   // After an open marker that is a token, one of these must follow. If empty, anything may follow.
   std::vector<std::vector<TokenId>> prefixes;

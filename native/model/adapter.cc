@@ -24,7 +24,7 @@ struct LayerTensor {
   std::string_view kind;
 };
 
-// Splits "blk.3.attn_q.weight" into layer 3 and kind "attn_q". Returns nullopt for names of another form.
+// Splits "blk.3.attn_q.weight" into layer 3 and kind "attn_q". Returns nullopt for names with a different form.
 std::optional<LayerTensor> split_name(std::string_view name) {
   constexpr std::string_view kPrefix = "blk.", kSuffix = ".weight";
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;

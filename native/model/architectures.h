@@ -63,8 +63,9 @@ enum class DeltaNetKind : uint8_t {
   kChannels,  // Kimi delta attention: one decay per key dimension.
 };
 
-// Which hidden states the MTP layer reads: the model's and, for each further draft token, its own. The choices match
-// the engines that run these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo, Step).
+// Which hidden states the MTP layer reads: the model's hidden states and, for each further draft token, the layer's
+// own. The choices match the engines that run these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo,
+// Step).
 enum class DraftHidden : uint8_t {
   kLeftOut,  // The architecture's MTP layers are not supported.
   kNormed,   // Hidden states after the final norm.
@@ -86,7 +87,8 @@ struct ArchitectureTraits {
   bool rwkv_delta = false;  // For MixerKind::kTimeMix: RWKV 7.
   // For MixerKind::kMamba: whether the state space has heads (PLaMo 2), and whether the steps, B and C have norms.
   bool space_heads = false, space_norms = false;
-  // The attention layers are listed in attention.recurrent_layers, or every full_attention_interval-th layer is one.
+  // The attention layers are listed in attention.recurrent_layers, or every full_attention_interval-th layer is an
+  // attention layer.
   bool attention_interval = false;
   bool output_gate = false;        // See LayerParams::output_gate.
   bool output_gate_apart = false;  // The gate's matrix is attn_gate.weight, not a part of attn_q.weight.

@@ -284,8 +284,8 @@ struct MtpLayerParams {
   bool used = false;  // Whether there is a drafter and it is loaded.
   int n_levels = 1;   // Number of MTP layers. Each drafts the token after the one drafted by the previous layer.
   std::shared_ptr<const EagleParams> eagle;  // The EAGLE-3 head; null for MTP layers, to which all fields below apply.
-  // Whether the hidden states that MTP layers read are normalized: the model's hidden states by its final norm, the MTP
-  // layers' own by the norm before their head.
+  // Whether the hidden states that MTP layers read are normalized: the model's hidden states by its final norm, and the
+  // MTP layers' hidden states by the norm before their head.
   bool normed = false;
   bool own_embedding = false, own_head = false;  // If false, the model's embedding table or output matrix is used.
   std::string_view head_norm_name;               // Name of the norm before the head; empty: the model's final norm.

@@ -65,8 +65,7 @@ struct EncoderWeights {
   EncoderNorm pre, post;
   std::vector<EncoderLayer> layers;
   std::vector<DeepstackPart> deepstack;
-  // The projector's layers, in the order in which they are applied (see PieceRun::project()). Absent layers are
-  // skipped.
+  // The projector's layers, in order of application (see PieceRun::project()). Absent layers are skipped.
   EncoderNorm patch_norm;                                      // Norm of each patch.
   const float *minus_bias = nullptr, *column_scale = nullptr;  // Applied to pooled patches.
   EncoderNorm merged_norm;                                     // Norm of merged or pooled patches.
@@ -85,7 +84,7 @@ struct SixteenBits {
   bool bf16_as_f32 = false;  // Store BF16 weights that are multiplied as floats as F32.
 };
 
-// Checks that `file` has all tensors in the right shapes, and no other tensor that would change the result. Sets the
+// Checks that `file` has all tensors with the right shapes, and no other tensor that would change the result. Sets the
 // members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows. Returns the same errors
 // as VisionModel::load.
 Status check_encoder_tensors(const GgufFile& file, VisionParams& params);

@@ -7,7 +7,7 @@
 
 namespace monolith {
 
-// Entries in the order in which they became unused. `Id` is an integer or an enumeration; -1 means no entry.
+// Entries ordered by the time at which they became unused. `Id` is an integer or an enumeration; -1 means no entry.
 template <typename Id>
 class LruList {
  public:

@@ -54,8 +54,8 @@ inline constexpr int kHeadroom = 4;
 inline constexpr size_t kHeadroomBytes = size_t{128} << 20;
 
 // Chooses the limits for loading `file`: returns `limits` with max_context, n_pages and n_slots filled in and headroom
-// added. The MTP layer is disabled if the file has none or has one that this build cannot compute. `head` is the draft
-// head's file, as for Model::plan(). Returns kOutOfMemory or the errors of choose_pages() and Model::plan().
+// added. The MTP layer is disabled if the file does not contain an MTP layer that this build can compute. `head` is the
+// draft head's file, as for Model::plan(). Returns kOutOfMemory or the errors of choose_pages() and Model::plan().
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits, int max_context,
                                   uint64_t kv_bytes, const GgufFile* head = nullptr);
 

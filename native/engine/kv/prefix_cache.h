@@ -129,7 +129,7 @@ class PrefixCache {
   bool contains(NodeId node, uint32_t generation) const {
     return static_cast<size_t>(node) < nodes_.size() && in_use(node) && at(node).generation == generation;
   }
-  // Flags of PageExporter: which parts of the node were exported in the export period `period`. Lost on eviction.
+  // Flags of PageExporter: the parts of the node that were exported in export period `period`. Lost on eviction.
   uint8_t exported(NodeId node, uint32_t period) const {
     return at(node).export_period == period ? at(node).exported : 0;
   }

@@ -59,7 +59,7 @@ class StepLoop {
     requests_.refuse(std::move(request), code, message);
   }
   void cancel(RequestId id) { requests_.cancel(id); }  // Cancels a request; unknown ids are ignored.
-  // Ends one choice as kEndOfTurn, before its first token if it has none. Unknown ids and finished choices are ignored.
+  // Ends one choice with kEndOfTurn, even before its first token. Unknown ids and finished choices are ignored.
   void finish_choice(RequestId id, int choice) { requests_.finish_choice(id, choice); }
   void cancel_channel(const Channel& channel) { requests_.cancel_channel(channel); }
   void configure(const EngineTunables& tunables);  // Ignores the queue limits, which are enforced at submission.
@@ -73,7 +73,7 @@ class StepLoop {
   // an allocation for one request fails, only that request fails.
   bool step();
   // Waits for the results of the step in flight, if there is one; step() then takes them. Requests and cancellations
-  // that arrive before that call of step() are part of the next step.
+  // that arrive before this step() call are included in the next step.
   void await();
   // Publishes records that were written outside step(), by drain() or fail_all().
   void publish();

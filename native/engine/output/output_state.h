@@ -122,8 +122,8 @@ class OutputState {
   // would start the content without it or end the turn. In that case, allowed() afterwards returns the tokens to choose
   // from instead.
   bool replaces(const Tokenizer& tokenizer, TokenId token, DeltaSink& sink);
-  // Accepts a token that next() or allowed() permits. `tokens`: the sequence's tokens before it. `logprobs` may be null
-  // if the request has none.
+  // Accepts a token that next() or allowed() permits. `tokens`: the sequence's tokens before this token. `logprobs` may
+  // be null if the request has none.
   Step accept(GrammarRunner& runner, Tokens tokens, TokenId token, const TokenLogprobs* logprobs, DeltaSink& sink);
   // Whether this token can only continue the output: regardless of its text, it forces nothing and constrains nothing.
   // A stop string may still end the output.

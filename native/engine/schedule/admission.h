@@ -82,7 +82,7 @@ class Admission {
   // True if a sequence that was otherwise ready was not admitted to this step, or was preempted, for lack of free
   // pages.
   bool lacked_pages() const { return lacked_pages_; }
-  // True if a sequence was left out of this step because its memory could not be allocated.
+  // True if a sequence was omitted from this step because its memory could not be allocated.
   bool ran_out_of_memory() const { return ran_out_of_memory_; }
 
  private:

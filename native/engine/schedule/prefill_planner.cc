@@ -8,8 +8,8 @@ namespace {
 // True if a client waits for the first token; false for a prompt that is computed only to fill the prefix cache.
 bool awaits_first_token(const ScheduledSequence& sequence) { return sequence.generated() == 0 && sequence.generates; }
 
-// Adjusts a chunk of `n_tokens` that would end inside a bidirectional span. The chunk is extended to the end of the
-// span if that makes at most `most` tokens; otherwise it ends before the span.
+// Adjusts a chunk of `n_tokens` that would end inside a bidirectional span. Extends the chunk to the end of the span if
+// it then has at most `most` tokens; otherwise ends it before the span.
 int whole_spans(const ScheduledSequence& sequence, int n_tokens, int most) {
   if (n_tokens <= 0) return 0;
   const int begin = sequence.kv.n_computed + sequence.kv.n_planned;

@@ -106,8 +106,8 @@ class Scheduler {
   // Adds up to `n_drafts` draft tokens to a planned item that needs logits. No sequence is preempted for them. Returns
   // the number added.
   int add_drafts(const StepPlan::Item& item, int n_drafts);
-  // Call after the step was submitted: counts its tokens as computed and indexes its full pages in the prefix cache.
-  // Draft tokens are not counted.
+  // Call after the step has been submitted: counts its tokens as computed and indexes its full pages in the prefix
+  // cache. Draft tokens are not counted.
   void advance();
   // Records an accepted draft token: the sequence's newest token counts as computed.
   void keep_draft(ScheduledSequence& sequence);
@@ -135,7 +135,7 @@ class Scheduler {
   const std::vector<ScheduledSequence*>& preempted() const { return admission_.preempted(); }
   // True if the last plan did not admit, or preempted, a sequence that was otherwise ready, for lack of free pages.
   bool lacked_pages() const { return admission_.lacked_pages(); }
-  // True if the last plan left out a sequence whose memory could not be allocated (Request::out_of_memory).
+  // True if the last plan omitted a sequence because its memory could not be allocated (Request::out_of_memory).
   bool ran_out_of_memory() const { return admission_.ran_out_of_memory(); }
   uint64_t preemptions() const { return admission_.preemptions(); }
   uint64_t cached_tokens() const { return pages_.cached_tokens(); }  // Tokens taken from the prefix cache since start.

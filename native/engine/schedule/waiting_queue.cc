@@ -44,8 +44,8 @@ void WaitingQueue::erase(Organization& organization, const ScheduledSequence& se
   if (organization.lacking == sequence.order()) organization.passes = 0;
 }
 
-// Orders the organizations for the next slot. Organizations that were passed over come first, in descending order of
-// how often. All others follow in the order of the round in which their turn yields a slot.
+// Orders the organizations for the next slot. Organizations that were passed over most often come first. Organizations
+// that were never passed over follow in the order of the rounds in which their turns yield a slot.
 void WaitingQueue::rank() {
   turns_.clear();
   for (size_t at = 0; at < ring_.size(); ++at) {

@@ -27,8 +27,8 @@
 
 namespace monolith {
 
-// Data of one page of an import; parts that the pool already has are left out. The bytes belong to the caller and stay
-// valid until `owner` is released.
+// Data of one page of an import. Parts that the pool already contains are omitted. The bytes belong to the caller and
+// stay valid until `owner` is released.
 struct ImportedPage {
   int index = 0;
   const std::byte* full = nullptr;      // PageSizes::full bytes.
@@ -56,8 +56,8 @@ class PageImporter {
   // Opens an import and replies which leading pages of the prompt are in the pool. An import above the limits is
   // rejected.
   void open(PageImport import, const std::shared_ptr<TierOutbox>& outbox, Clock::time_point now);
-  // Adds pages, in ascending order without gaps after the leading pages in the pool. Always replies to `outbox`: when
-  // the pages are written or, if the import is no longer open, that none were.
+  // Adds pages, in ascending order without gaps after the leading pages in the pool. Always replies to `outbox`: with
+  // the number of pages once they have been written, or with zero if the import is no longer open.
   void write(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner,
              std::shared_ptr<TierOutbox> outbox);
   void close(uint64_t id);

@@ -52,8 +52,8 @@ class PageTier {
 
   // Drops the holds of imports if the step being planned could need their pages. Called before a step is planned.
   void yield_before_step();
-  // Drops the holds of unpinned imports if the step that was just planned leaves out sequences for lack of pages. Also
-  // drops the holds of pinned imports if several consecutive plans lacked pages and had no running sequence.
+  // Drops the holds of unpinned imports if the step that was just planned omits sequences for lack of pages. Also drops
+  // the holds of pinned imports if several consecutive plans lacked pages and had no running sequence.
   void yield_after_plan();
   bool pending() const { return exporter_.pending() || importer_.pending(); }
   // Copies pages. `step`: duration of the last step; while sequences decode, the copies take a small share of it.

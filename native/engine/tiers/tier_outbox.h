@@ -28,7 +28,7 @@ struct ExportedPage {
   size_t size() const { return full_bytes + window_bytes + snapshot_bytes; }
 };
 
-// Pages of one sequence. A sequence may take several exports.
+// Pages of one sequence. A sequence may be split into several exports.
 struct PageExport {
   uint64_t organization = 0;
   std::string label;      // GenerationRequest::retain.
@@ -53,8 +53,8 @@ struct ImportReply {
 
 class TierOutbox {
  public:
-  // `wake` is called after an item was added to an empty outbox. It must not block, and is not called after close().
-  // Sequences with fewer than `min_tokens` positions in full pages are not exported.
+  // `wake` is called after an item has been added to an empty outbox. It must not block, and is not called after
+  // close(). Sequences with fewer than `min_tokens` positions in full pages are not exported.
   TierOutbox(size_t max_bytes, std::function<void()> wake, size_t min_tokens = 0)
       : max_bytes_(max_bytes), wake_(std::move(wake)), min_tokens_(min_tokens) {}
 

@@ -17,7 +17,7 @@ namespace monolith {
 
 class ReadAhead {
  public:
-  // The byte ranges that the loader reads together, in the order in which it reads them.
+  // The byte ranges that the loader reads together, in reading order.
   using Piece = std::vector<std::span<const std::byte>>;
   // Maximum distance, in bytes, between the piece that the loader is using and the position at which the thread reads.
   // Bounds the memory for pages that have been read but not yet used.

@@ -157,7 +157,7 @@ TEST(thread_pool_starts_and_stops_quickly_and_often) {
 
 namespace {
 
-// Two nodes. On a machine with at least two processors, each node has one of them.
+// Two nodes. On a machine with at least two processors, each node has one processor.
 monolith::ThreadPlacement two_nodes(int first_threads, int second_threads) {
   std::vector<int> cpus;
 #if defined(__linux__)

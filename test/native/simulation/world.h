@@ -114,8 +114,7 @@ class World {
   std::vector<Line> lines_;
   std::map<size_t, RequestId> ids_;  // Request IDs by the number of the action that submitted them.
   static constexpr size_t kMaxOrganizations = 8;
-  // For each organization, the number of steps in which it had no sequence slot although one could have been assigned
-  // to it.
+  // For each organization, the number of steps without a sequence slot although a slot could have been assigned.
   std::array<int64_t, kMaxOrganizations> without_{}, easily_{};
   std::vector<RequestId> meanwhile_;  // Requests to cancel while the next step is being computed.
   // Requests whose cancellation has not been processed by the engine yet.

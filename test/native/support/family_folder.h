@@ -62,8 +62,8 @@ std::string mtp_names(int level, const std::string& rest);
 
 FloatTensor rows_between(const FloatTensor& tensor, int64_t first, int64_t count);
 
-// Removes the tensor with this stem from every layer that has one, and passes it to `use` together with the layer's
-// name prefix.
+// Removes the tensor with this stem from every layer that has such a tensor, and passes it to `use` together with the
+// layer's name prefix.
 void take_each(Weights& weights, const std::string& stem,
                const std::function<void(const std::string& block, FloatTensor tensor)>& use);
 

@@ -56,7 +56,8 @@ struct Tasks {
 };
 
 // Prefetches the next group of panels, spread over the kernel calls for the current group. The threads of a node take
-// groups in turn, so the distance from a thread's current group to its next one is their number.
+// groups in turn, so the distance from a thread's current group to its next one equals the number of the node's
+// threads.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;

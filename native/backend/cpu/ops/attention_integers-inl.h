@@ -152,7 +152,7 @@ inline void fetch_part(const void* from, int64_t lines, int64_t part, int64_t of
         fetch(static_cast<const std::byte*>(from) + line * 64);
 }
 
-// Memory to prefetch, and its number of cache lines; null = nothing.
+// Memory to prefetch, and its size in cache lines; null = nothing to prefetch.
 struct Ahead {
   const void* from = nullptr;
   int64_t lines = 0;

@@ -107,7 +107,8 @@ struct AttentionTile {
   float* rows;     // Scratch memory of latent_scratch_floats() floats, for latents and integer rows; otherwise null.
   // Elements per row of keys, if rows are 16-bit integers or are converted to them; otherwise 0.
   int64_t key_stride = 0;
-  // ALiBi: query i's score of a position is reduced by slopes[i] times its distance from limits[i] - 1. Null = none.
+  // ALiBi: query i's score of a position is reduced by slopes[i] times its distance from limits[i] - 1. Null = no
+  // ALiBi.
   const float* slopes = nullptr;
   // Position bias: bias[position - (first_query + i)] is added to query i's score of a position. first_query is the
   // position of query 0. Null = no position bias.
@@ -277,9 +278,9 @@ struct OpKernels {
     return activation == Activation::kGelu ? gelu : silu;
   }
 
-  // May run in place. A null weight means all 1.
+  // May run in place. A null weight means all ones.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
-  // A null weight means all 1; a null bias means no bias.
+  // A null weight means all ones; a null bias means no bias.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out);
   // Returns the sum of squares of x, added in the same order as in the norms.
   float (*squares)(const float* x, int64_t dim);

@@ -9,7 +9,8 @@
 
 namespace monolith::cuda {
 
-// One matrix of a launch. With experts, the pointers refer to the first expert's matrix, and the others follow.
+// One matrix of a launch. With experts, the pointers refer to the first expert's matrix, which the other experts'
+// matrices follow.
 struct DenseTarget {
   const Words4* weight;
   const float* row_scales;  // For FP8 only.

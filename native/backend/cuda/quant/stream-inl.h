@@ -2,7 +2,7 @@
 // warps. Each group computes one tile of 16 rows after another, and each warp of the group computes one segment of K.
 // Every warp has a ring of stages in shared memory, which bulk copies fill. While the warp computes, and while sums are
 // added up, the next data is already in flight, even if it belongs to the next tile. Inputs stay in shared memory for
-// the kernel's lifetime, with space only for the columns that exist.
+// the kernel's lifetime, with space only for existing columns.
 #pragma once
 
 #include <algorithm>

@@ -102,7 +102,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     const bool together = at >= setup.seen_begin && at < setup.seen_end;
     if (at < setup.seen_begin) n = std::min(n, setup.seen_begin - at);
     if (together) n = setup.seen_end - at;
-    // Pages that lie entirely before the sliding window of this call's first token must not be read. They get an
+    // Pages that lie entirely before the sliding window of this call's first token must not be read. They are given an
     // invalid page number.
     if (setup.window > 0)
       for (int p = 0; (p + 1) * kPageTokens <= (setup.chunked ? at - at % setup.window : at - setup.window + 1); ++p)

@@ -265,7 +265,7 @@ TEST(attention_in_tiles_gives_the_bits_of_vector_instructions_for_nan_and_zeros)
     }
 }
 
-// Rows that no query attends to may contain anything, even in pages to which queries attend.
+// Rows that no query attends to may contain anything, even in pages that queries attend to.
 TEST(attention_in_tiles_does_not_depend_on_other_rows) {
   const auto found = units();
   if (skip_without(found)) return;
