@@ -1,4 +1,4 @@
-// The backend's sampling role: choosing tokens on the device that holds the logits, as specified in sampling.h.
+// The backend's sampling role: choosing tokens on the device that stores the logits, as specified in sampling.h.
 #pragma once
 
 #include <span>

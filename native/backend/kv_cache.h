@@ -66,7 +66,7 @@ struct KeptStates {
 // kInvalidArgument names a value that is not positive.
 Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
 
-// Paged keys and values, or latents, of all layers. A page holds kPageTokens positions of one sequence. All pages have
+// Paged keys and values, or latents, of all layers. A page stores kPageTokens positions of one sequence. All pages have
 // the same size in bytes, regardless of the layers that they belong to.
 class KvCache {
  public:

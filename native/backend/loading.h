@@ -84,7 +84,7 @@ class BackendMemory {
     return {};
   }
 
-  // Bytes of memory that the factors of a matrix's output rows take (MemoryFeature::kRowFactors).
+  // Bytes of memory that the factors of a matrix's output rows occupy (MemoryFeature::kRowFactors).
   virtual size_t factor_bytes(int64_t rows) const {
     static_cast<void>(rows);
     return 0;

@@ -60,7 +60,7 @@ struct EngineOptions {
   // Speculative decoding with the model's MTP layer, if the model was loaded with one and there is no draft model.
   // Ignored if `speculation` is off.
   Speculation mtp = Speculation::kAuto;
-  // Maximum bytes of the image-embedding cache. The embeddings of active requests may take up to the same amount in
+  // Maximum bytes of the image-embedding cache. The embeddings of active requests may use up to the same amount in
   // addition.
   size_t embedding_bytes_max = 256 << 20;
   size_t adapter_bytes_max = size_t{4} << 30;  // Maximum memory of all LoRA adapters, in bytes.

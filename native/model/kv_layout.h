@@ -29,7 +29,7 @@ struct HyperParams;
 inline constexpr int kMinRowsAlone = 128;
 
 struct KvLayout {
-  // Number of slots per page. A slot holds one layer, or several layers of one kind if they are small compared with
+  // Number of slots per page. A slot stores one layer, or several layers of one kind if they are small compared with
   // layers of the other kind.
   int layers_per_page = 1;
   int full_in_slot = 1, windowed_in_slot = 1;

@@ -19,7 +19,7 @@ constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxWindow = INT32_MAX;
 constexpr int64_t kMaxExperts = 1 << 12;
 
-// Reads the window pattern: windowed[i] means that layer i has a sliding window. The key holds either a period n,
+// Reads the window pattern: windowed[i] means that layer i has a sliding window. The key contains either a period n,
 // meaning that every n-th layer has no window, or one flag per layer. If the file does not cover the MTP layers, they
 // follow the pattern of the first layers (as in EXAONE files).
 Result<std::vector<bool>> read_pattern(const MetadataReader& read, const ArchitectureTraits& traits,
@@ -282,7 +282,7 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
   return read_windowed_rope(read, traits, *windowed_dims, params);
 }
 
-// Reads the xIELU parameters. Each key holds one number per layer, and the keys do not start with the architecture's
+// Reads the xIELU parameters. Each key contains one number per layer, and the keys do not start with the architecture's
 // name.
 Status read_xielu(const GgufFile& file, HyperParams& params) {
   if (params.activation != Activation::kXielu) return {};

@@ -43,12 +43,12 @@ class MtpLayer {
   virtual std::span<const int32_t> tokens() const { return {}; }
 
  protected:
-  // `n_embd` is the width of the hidden states; `levels` holds the blocks of each level. All references must outlive
+  // `n_embd` is the width of the hidden states; `levels` contains the blocks of each level. All references must outlive
   // this object. The saved hidden states are initialized to zeros.
   MtpLayer(int n_embd, const ModelLimits& limits, Backend& backend, const Activations& activations,
            std::vector<Parts> levels);
 
-  // Computes the input for the blocks of a level. `hidden` holds, for each token, the index of the hidden state to
+  // Computes the input for the blocks of a level. `hidden` contains, for each token, the index of the hidden state to
   // read.
   virtual StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
                            std::span<const std::span<const Segment>> tables) = 0;
@@ -63,8 +63,8 @@ class MtpLayer {
   Backend& backend_;
   const Activations& activations_;
   const std::vector<Parts> levels_;
-  // Offsets in Activations::hidden. The buffer holds, in this order, the saved hidden states of each level, one row of
-  // zeros, the outputs of the last drafting pass, the hidden states of the current step, and the embeddings of the
+  // Offsets in Activations::hidden. The buffer contains, in this order, the saved hidden states of each level, one row
+  // of zeros, the outputs of the last drafting pass, the hidden states of the current step, and the embeddings of the
   // step's tokens.
   const int of_level_, zeros_, drafted_, of_step_, of_tokens_;
 

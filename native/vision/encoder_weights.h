@@ -90,7 +90,7 @@ struct SixteenBits {
 Status check_encoder_tensors(const GgufFile& file, VisionParams& params);
 // Returns the weights' shapes without data, for a file that has already been checked.
 EncoderWeights encoder_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves = {});
-// Returns the number of bytes that the weights will take in the backend's memory.
+// Returns the number of bytes that the weights will occupy in the backend's memory.
 size_t encoder_weight_bytes(const GgufFile& file, VisionParams params, const BackendMemory& backend,
                             SixteenBits halves);
 Result<EncoderWeights> load_encoder_weights(const GgufFile& file, VisionParams params, BackendMemory& backend,

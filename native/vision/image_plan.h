@@ -76,7 +76,7 @@ struct ImagePlan {
     for (const ImagePiece& piece : pieces) sum += piece.n_rows;
     return static_cast<int>(sum);
   }
-  // Returns the number of tokens that the image takes in the sequence: embeddings and markers.
+  // Returns the number of tokens that the image occupies in the sequence: embeddings and markers.
   int n_tokens() const {
     size_t sum = static_cast<size_t>(n_rows()) + after.size();
     for (const ImagePiece& piece : pieces) sum += piece.before.size();

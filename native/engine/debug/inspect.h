@@ -1,4 +1,4 @@
-// Describes a model file and the memory that loading it would take, using the same functions as the loader.
+// Describes a model file and the memory that loading it would require, using the same functions as the loader.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Reference counts and free list of an engine's KV pages. Owned by the engine thread.
 //
-// A page group is the unit of allocation: one page, or a chain of pages that hold the same positions for different
+// A page group is the unit of allocation: one page, or a chain of pages that store the same positions for different
 // layers and share one reference count. The id of its first page stands for the group. Every allocated group is either
 // referenced or cached, and free + cached + referenced pages == size():
 //

@@ -1,7 +1,7 @@
-// Reference counts of the slots that hold recurrent state, and which slots are prefix-cache snapshots. Owned by the
+// Reference counts of the slots that store recurrent state, and which slots are prefix-cache snapshots. Owned by the
 // engine thread.
 //
-// A slot holds the recurrent state of a sequence after one position (backend/recurrence.h). A running sequence
+// A slot stores the recurrent state of a sequence after one position (backend/recurrence.h). A running sequence
 // references the slot from which it continues. A prefix-cache node may reference the slot with the state after the
 // node's page: its snapshot. A slot with several references is read-only: a sequence that continues from it writes to
 // another slot. Forks, cache hits and snapshots therefore share slots without a copy.

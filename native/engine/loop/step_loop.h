@@ -72,7 +72,7 @@ class StepLoop {
   // there was nothing to compute: the engine is idle, or full channels or pending grammar masks block all sequences. If
   // an allocation for one request fails, only that request fails.
   bool step();
-  // Waits for the results of the step in flight, if there is one; step() then takes them. Requests and cancellations
+  // Waits for the results of the step in flight, if any. step() then processes the results. Requests and cancellations
   // that arrive before this step() call are included in the next step.
   void await();
   // Publishes records that were written outside step(), by drain() or fail_all().

@@ -101,7 +101,7 @@ class OutputState {
   bool is_sampled(const GrammarRunner& runner, Tokens tokens) const;
   // Whether the next token may be constrained. If false, allowed() would return kOpen.
   bool may_constrain() const { return in_tag() || matcher_.active() || due_ == Due::kFormat || after_call_ != nullptr; }
-  // Returns the tokens that may be sampled next. `mask` holds the result's mask.
+  // Returns the tokens that may be sampled next. `mask` is the storage for the result's mask.
   Next allowed(GrammarRunner& runner, Tokens tokens, grammar::TokenMask& mask);
   // Tokens that must not be sampled after `generated` tokens of this output, if its section stays the same until then.
   // Null means that only SamplingParams::banned applies.

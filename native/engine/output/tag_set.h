@@ -1,6 +1,7 @@
 // Structural tags: token sequences that delimit the sections of an output, and the content that follows each of them. A
-// TagSet holds the tags that are possible at one place and walks them token by token: where the remaining tags agree,
-// the token is forced; where they differ, the sampler chooses among their next tokens. Immutable after construction.
+// TagSet contains the tags that are possible at one place and walks them token by token: where the remaining tags
+// agree, the token is forced; where they differ, the sampler chooses among their next tokens. Immutable after
+// construction.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Decides which tokens each engine step computes and which KV pages hold them. Engine thread only. The scheduler is
+// Decides which tokens each engine step computes and which KV pages store them. Engine thread only. The scheduler is
 // independent of logits, text and the clock.
 //
 // plan() works in this order of precedence:

@@ -3,10 +3,10 @@
 // only the number of steps; speculation.h decides when it is used. Engine thread only; nothing allocates after
 // construction.
 //
-// Rejected draft tokens are simply overwritten. A sequence's pages hold the tokens [0, n_computed), followed by draft
-// tokens. Accepted draft tokens are counted the next time the sequence is drafted. The page pool has a fixed size. If
-// there are too few pages, sequences that have not been drafted for a while lose their pages. If there are no such
-// sequences, nothing is drafted.
+// Rejected draft tokens are simply overwritten. A sequence's pages contain the tokens [0, n_computed), followed by
+// draft tokens. Accepted draft tokens are counted the next time the sequence is drafted. The page pool has a fixed
+// size. If there are too few pages, sequences that have not been drafted for a while lose their pages. If there are no
+// such sequences, nothing is drafted.
 #pragma once
 
 #include <array>

@@ -38,7 +38,7 @@ class RowMaker {
   virtual float factor() const { return 1; }
 };
 
-// Describes how the rows of a tensor are produced. There are three ways: by concatenating parts that hold rows of
+// Describes how the rows of a tensor are produced. There are three ways: by concatenating parts that contain rows of
 // `cols` values of `type` (F32, F16 or BF16); as MXFP4 rows whose codes and scales are stored separately, as in
 // checkpoints; or with a RowMaker.
 struct TensorSource {
@@ -60,7 +60,7 @@ struct TensorSource {
   std::vector<std::span<const std::byte>> places() const;
 };
 
-// Whether read_rows() can write `source` as `type`. This is the case if the types are equal, or if the source holds
+// Whether read_rows() can write `source` as `type`. This is the case if the types are equal, or if the source contains
 // floats, quantize() supports `type` and the row length is a multiple of the block size.
 bool can_store(const TensorSource& source, TensorType type);
 

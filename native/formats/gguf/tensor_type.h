@@ -78,7 +78,7 @@ inline const TensorTypeTraits& traits_of(TensorType type) {
   if (type == TensorType::kF8E4M3) return kF8E4M3Traits;
   return type == TensorType::kF8Scaled ? kF8ScaledTraits : *tensor_type_traits(static_cast<uint32_t>(type));
 }
-// Whether the type holds floats that quantize() can convert to another type. The blocks of FP8 checkpoints count as
+// Whether the type contains floats that quantize() can convert to another type. The blocks of FP8 checkpoints count as
 // floats.
 inline bool is_float(TensorType type) { return traits_of(type).block_values == 1 || type == TensorType::kF8Scaled; }
 

@@ -24,7 +24,7 @@ struct LatentHeads {
 };
 
 // MiMo V2.5 stores queries, keys and values in one matrix that is divided into `shards` equal ranges of rows. Each
-// range holds its share of the query heads, then of the key heads, then of the value heads.
+// range contains its share of the query heads, then of the key heads, then of the value heads.
 struct ShardedHeads {
   int64_t shards = 0, key_dim = 0, value_dim = 0;
   std::vector<int32_t> kv_heads = {};  // One entry per layer.

@@ -16,7 +16,7 @@
 //   streams.h          several residual streams, predicted and corrected around a layer (AltUp) or mixed around each
 //                      block (hyper-connections)
 //
-// The *_weights.h files hold the weights of related kinds of blocks. make_layer.h assembles the blocks of a layer.
+// The *_weights.h files define the weights of related kinds of blocks. make_layer.h assembles the blocks of a layer.
 #pragma once
 
 #include <cstdint>

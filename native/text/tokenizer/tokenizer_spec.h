@@ -31,7 +31,7 @@ enum class TokenRole : uint8_t {
   kFimRepository,
   kFimSeparator,
 };
-// The GGUF metadata keys that hold the IDs of the tokens in these roles, indexed by TokenRole.
+// The GGUF metadata keys that contain the IDs of the tokens in these roles, indexed by TokenRole.
 inline constexpr std::string_view kTokenRoleKeys[] = {
     "tokenizer.ggml.bos_token_id",     "tokenizer.ggml.eos_token_id",     "tokenizer.ggml.unknown_token_id",
     "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",     "tokenizer.ggml.fim_pre_token_id",

@@ -244,7 +244,7 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, int
   }
 }
 
-// Returns the index of the segment that contains task `piece`. `first` holds each segment's first task, ascending,
+// Returns the index of the segment that contains task `piece`. `first` contains each segment's first task, ascending,
 // followed by the total.
 size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t piece) {
   return static_cast<size_t>(std::upper_bound(first.begin(), first.begin() + n_segments, piece) - first.begin()) - 1;

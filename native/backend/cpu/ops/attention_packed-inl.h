@@ -73,7 +73,7 @@ inline void copy_scales(const uint8_t* from, int blocks, int8_t* to) {
   __builtin_memcpy(to, from, static_cast<size_t>(blocks) * kPageTokens * sizeof(uint16_t));
 }
 
-// Unpacks a page of keys and prefetches the page `next`. `to` holds unpacked_page_bytes() bytes.
+// Unpacks a page of keys and prefetches the page `next`. `to` has room for unpacked_page_bytes() bytes.
 template <KvType Type>
 [[gnu::noinline]] void unpack_keys(int key_dim, const uint8_t* page, const uint8_t* next, int8_t* to) {
   constexpr int kPairs = kQ8Block / 8, kLine = 4 * kPageTokens;

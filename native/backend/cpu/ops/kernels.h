@@ -46,7 +46,7 @@ constexpr int64_t packed_rows_bytes(int64_t stride, int64_t rows, KvType type) {
 // key_top_bit(quad) in keys.
 constexpr int key_top_bit(int quad) { return (quad + 4) % 8; }
 // Unpacked pages have the layout of kQ8_0, except that keys have packed_zero() instead of 128 added. A tile's scratch
-// memory holds a run of kUnpackedKeys pages of keys and the last kUnpackedValues pages of values that were used.
+// memory contains a run of kUnpackedKeys pages of keys and the last kUnpackedValues pages of values that were used.
 inline constexpr int kUnpackedKeys = 4, kUnpackedValues = 8;
 // Bytes of an unpacked page, rounded up to whole cache lines.
 constexpr int64_t unpacked_page_bytes(int64_t dim) {
@@ -118,7 +118,7 @@ struct AttentionTile {
   std::byte* unpacked = nullptr;
 };
 
-// Distance between the weights of two queries. A tile's scratch memory holds the weights as 16-bit integers, the
+// Distance between the weights of two queries. A tile's scratch memory contains the weights as 16-bit integers, the
 // factors of a page's scores, a span's pages as 16-bit integers with their steps, and the queries as tiles. For float
 // latents, it holds one page as floats instead. For packed types, it ends with an unpacked page.
 inline constexpr int kLatentWeightStride = kAttentionSpan + kLatentPad;

@@ -16,7 +16,7 @@ bool keeps_whole_numbers(const LayerState& layer, KvType type) {
   return type == KvType::kF16 && (layer.kind == StateKind::kLatents || wide_heads(layer.key_dim, layer.value_dim));
 }
 
-// Bytes that one head takes in a page.
+// Bytes that one head occupies in a page.
 struct HeadPage {
   size_t keys = 0, values = 0;
   bool operator==(const HeadPage&) const = default;

@@ -148,7 +148,8 @@ DenseDevice dense_device(const Runtime& runtime, const DenseOptions& options);
 
 // Implements Backend::matmul for targets that share one 16-bit or FP8 format. With `groups`, columns are expert slots,
 // x is read through groups->source, each weight matrix contains groups->n_experts matrices of equal shape one below the
-// other, and outputs have shape [slot][rows of one expert]. `converted` means that the scratch memory already holds x.
+// other, and outputs have shape [slot][rows of one expert]. `converted` means that the scratch memory already contains
+// the converted x.
 void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device,
                   std::span<const MatmulTarget> targets, const float* x, int64_t n_columns,
                   const ColumnGroups* groups = nullptr, bool converted = false);

@@ -377,8 +377,8 @@ TEST(scheduler_computes_single_prompts_of_organizations_together) {
   CHECK(!bench.step().first_tokens);
 }
 
-// A prompt that only fills the prefix cache has no first token. Therefore no step is reserved for it, and it gets no
-// larger part of a shared step.
+// A prompt that only fills the prefix cache has no first token. Therefore no step is reserved for it, and its part of a
+// shared step is not increased.
 TEST(scheduler_computes_cache_only_prompts_together_with_decodes) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -470,8 +470,8 @@ TEST(scheduler_gives_the_oldest_prompt_of_two_floods_more) {
   CHECK_EQ(n_computed(6) - of_other, 19);
 }
 
-// A request has more choices than there are slots. The remaining choices wait in the queue, in the same way as other
-// requests.
+// A request has more choices than the engine has slots. The remaining choices wait in the queue, in the same way as
+// other requests.
 TEST(scheduler_lets_forks_without_a_slot_wait_their_turn) {
   Bench bench(400, 64, 4);
   Request& wide = bench.add(prompt_of(20), 1, 30, 20);
