@@ -1,7 +1,6 @@
-// Benchmark of LoRA adapters on the CPU. Measures the duration of a decode step with and without adapters, alternately,
-// so that slowdowns of the machine affect both. Measures only the forward pass, without the scheduler, sampling or
-// Node.js. The adapters have random F16 factors for every adaptable matrix of the model. Stream i uses adapter
-// i % adapters.
+// Benchmark of LoRA adapters on the CPU. Alternates between decode steps with and without adapters, so that machine
+// slowdowns affect both measurements. Covers only the forward pass, without the scheduler, sampling or Node.js. The
+// adapters have random F16 factors for every adaptable matrix of the model. Stream i uses adapter i % adapters.
 //
 //   usage: adapter_bench FILE [rank] [streams] [adapters] [steps] [isa] [threads]
 #include <algorithm>
@@ -38,7 +37,7 @@ int fail(const Error& error) {
 
 std::span<const std::byte> bytes_of(const std::vector<uint16_t>& values) { return std::as_bytes(std::span(values)); }
 
-// Makes an adapter with random factors for every adaptable matrix of the model.
+// Builds an adapter with random factors for every adaptable matrix of the model.
 Result<std::unique_ptr<const Adapter>> random_adapter(Model& model, int rank, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0.0f, 0.02f);

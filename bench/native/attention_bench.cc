@@ -5,9 +5,9 @@
 //
 //   attention_bench [threads [name [isa [seconds [cpu]]]]]
 //
-// Prints one table with the cases whose name contains `name`. An empty `isa` means all. Each case runs for at least
-// `seconds`. Times are the 20th percentile over all calls. `cpu`: times are the CPU time of the process, which is
-// meaningful with one thread, on a machine whose cores are shared with other programs.
+// Prints one table with the cases whose name contains `name`. An empty `isa` means all instruction sets. Each case runs
+// for at least `seconds`. Times are the 20th percentile over all calls. With `cpu`, times are the CPU time of the
+// process, which is meaningful with one thread on a machine whose cores are shared with other programs.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -46,8 +46,8 @@ struct Case {
   int n_sequences, n_tokens, depth;  // Each sequence computes n_tokens new tokens after `depth` positions in the cache.
   int others_depth = -1;             // Depth of all sequences except the last; -1: `depth`.
   int window = 0;
-  // For latent attention (MLA): how many of the head_dim elements of a latent row form the value; 0: keys and values
-  // are separate.
+  // For latent attention (MLA): number of head_dim elements of a latent row that form the value; 0 = separate keys and
+  // values.
   int value_dim = 0;
 };
 
@@ -66,7 +66,7 @@ void measure(const Case& c, CpuIsa isa, Arithmetic arithmetic, int threads, doub
   auto made = CpuKvCache::create(shape);
   if (!made) return void(std::printf("%s\n", made.error().message.c_str()));
   CpuKvCache& cache = **made;
-  // Memory that has never been written is one page of zeros, which stays in the CPU's caches.
+  // Write the memory first: unwritten memory maps to a single page of zeros, which stays in the CPU's caches.
   std::memset(cache.layer(0).n_kv_heads > 0 && c.value_dim == 0 ? cache.layer(0).keys.data : cache.layer(0).values.data,
               0, cache.bytes);
   // Interleave the sequences' pages, as if the sequences had grown concurrently.
@@ -88,7 +88,7 @@ void measure(const Case& c, CpuIsa isa, Arithmetic arithmetic, int threads, doub
   CpuBackend backend(isa, threads, arithmetic);
   if (!backend.reserve(n_rows, q_dim, context, c.head_dim, {})) std::abort();
 
-  // The 20th percentile excludes most of the calls that other programs on the machine slowed down.
+  // The 20th percentile excludes most calls that were slowed down by other programs on the machine.
   std::vector<double> times;
   backend.begin_step({});
   for (const double start = seconds(); times.size() < 40 || seconds() - start < least_seconds;) {

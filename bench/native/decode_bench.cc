@@ -1,6 +1,6 @@
 // Benchmark of decoding one stream of a model file on the CPU: the forward pass alone, without the scheduler, sampling
-// or Node. Reports the memory bandwidth as a share of what a plain read loop reaches, and the time per operation. The
-// read loop and decoding alternate, so that slowdowns of the machine affect both.
+// or Node. Reports the memory bandwidth as a share of a plain read loop's bandwidth, and the time per operation. The
+// read loop and decoding alternate, so that machine slowdowns affect both.
 //
 // Decoding starts after DEPTH positions whose keys and values are zero, which saves a prefill. The zeros are read like
 // any other keys and values. The bytes per token count the weights once (in an MoE layer, only the selected experts),

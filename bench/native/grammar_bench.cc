@@ -46,7 +46,7 @@ class LongestTokens {
       longest_ = std::max(longest_, bytes.size());
     }
   }
-  // Returns the longest token that is a prefix of `text`; kNoToken if there is none.
+  // Returns the longest token that is a prefix of `text`, or kNoToken if there is none.
   TokenId first_of(std::string_view text) const {
     for (size_t n = std::min(longest_, text.size()); n > 0; --n)
       if (const auto found = ids_.find(text.substr(0, n)); found != ids_.end()) return found->second;

@@ -7,7 +7,7 @@
 //   drive PORT KEY|- MODEL RATE UNCOUNTED COUNTED [MAX_IN_FLIGHT]
 //
 // The command sends UNCOUNTED + COUNTED requests to PORT at RATE requests per second, with at most MAX_IN_FLIGHT
-// requests in flight (0: no limit). Then it prints one line of results:
+// requests in flight (0 = no limit). Then it prints one line of results:
 //
 //   {"failed": N, "accepted": N, "late_us": N, "ms": [...], "out_ms": [...]}
 //
@@ -69,7 +69,7 @@ struct Request {
 
 struct Connection {
   int fd = -1;
-  bool asks = false;  // True for connections of the client, false for those of the mock upstream.
+  bool asks = false;  // True for client connections, false for connections of the mock upstream.
   bool open = true;
   bool waits = false;    // True while the response to `request` is outstanding.
   uint64_t request = 0;  // Index of the last request sent on this connection.

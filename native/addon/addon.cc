@@ -162,7 +162,7 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
 }
 
 // This process's memory in bytes: total, currently free, and the part of the free memory that loaded models have
-// claimed but not used yet.
+// reserved but not used yet.
 Napi::Value js_memory(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const MachineMemory memory = machine_memory();

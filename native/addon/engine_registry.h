@@ -32,8 +32,8 @@ class LoadListener {
 // options.
 void load_engine(const std::string& name, const std::string& path, const LoadOptions& options,
                  std::shared_ptr<LoadListener> listener);
-// After this returns, `listener` receives no more calls. If no other listener is waiting, the engine is discarded once
-// it has loaded, and this call waits up to 10 seconds for that to happen.
+// After this function returns, `listener` receives no further calls. If no other listener is waiting, the engine is
+// discarded once it has loaded, and this call waits up to 10 seconds for that to happen.
 void cancel_load(const LoadListener* listener);
 
 }  // namespace monolith::addon

@@ -135,7 +135,7 @@ Napi::Value prepare_image(const Napi::CallbackInfo& info, const EngineRef& engin
   if (!arguments.ok() || !check_sees(env, engine)) return env.Undefined();
   return promise_of(
       env,
-      // The worker gets a copy, because JavaScript may change or transfer the array's memory meanwhile.
+      // The worker gets a copy, because JavaScript may change or transfer the array's memory in the meantime.
       [engine, copy = std::vector<uint8_t>(view.begin(), view.end()), width, height, low]() {
         return monolith::prepare_image(engine->vision, engine->markers,
                                        {static_cast<int>(width), static_cast<int>(height), copy},

@@ -19,7 +19,7 @@ class LoadRequest final : public LoadListener {
   static Napi::Value start(Napi::Env env, const std::string& name, const std::string& path, const LoadOptions& options,
                            const Napi::Function& on_progress);
 
-  // Both are called on the loading thread.
+  // The on_*() functions are called on the loading thread.
   void on_progress(float fraction) override;
   void on_loaded(Result<EngineRef> result) override;
 

@@ -64,7 +64,8 @@ std::vector<InputSpan> read_spans(Arguments& arguments, const Named& list) {
   return spans;
 }
 
-// Reads an adapter hash in the format of AdapterInfo.cacheKey: 32 hexadecimal digits; absent or empty: no adapter.
+// Reads an adapter hash in the format of AdapterInfo.cacheKey: 32 hexadecimal digits. If it is absent or empty, there
+// is no adapter.
 ContentHash read_adapter(Arguments& arguments, const Named& field) {
   if (arguments.is_absent(field)) return {};
   const std::string digits = arguments.string(field, 32);
@@ -76,7 +77,8 @@ ContentHash read_adapter(Arguments& arguments, const Named& field) {
   return {std::stoull(digits.substr(0, 16), nullptr, 16), std::stoull(digits.substr(16), nullptr, 16)};
 }
 
-// The bytes of one page as an ArrayBuffer that owns them, and its parts.
+// Converts a page to a JavaScript object whose parts are views of one ArrayBuffer. The buffer takes ownership of the
+// page's bytes.
 Napi::Object to_page(Napi::Env env, ExportedPage& page) {
   const Napi::Object object = Napi::Object::New(env);
   object.Set("index", Napi::Number::New(env, page.index));

@@ -1,5 +1,5 @@
-// LoRA adapters (Hu et al. 2021, arXiv:2106.09685). An adapter replaces a weight matrix W by W + scale * B * A for the
-// tokens that use the adapter. A has `rank` rows, and B has `rank` columns.
+// LoRA adapters (Hu et al. 2021, arXiv:2106.09685). An adapter replaces a weight matrix W with W + scale * B * A for
+// the tokens that use the adapter. A has `rank` rows, and B has `rank` columns.
 #pragma once
 
 #include <cstddef>

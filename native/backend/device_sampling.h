@@ -1,4 +1,4 @@
-// The backend's sampling role: choosing tokens on the device that holds the logits, as specified in sampling.h.
+// The backend's sampling role: choosing tokens on the device that stores the logits, as specified in sampling.h.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@ namespace monolith {
 
 class DeviceSampling {
  public:
-  // Whether sample() supports rows of `n_vocab` logits. If not, the host samples them.
+  // Whether sample() supports rows of `n_vocab` logits. If not, these rows are sampled on the host.
   virtual bool can_sample(int n_vocab) const {
     static_cast<void>(n_vocab);
     return false;
@@ -25,9 +25,9 @@ class DeviceSampling {
   virtual void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) {
     static_cast<void>(n_vocab), static_cast<void>(tasks), static_cast<void>(results);
   }
-  // The same as sample(), in two parts. begin_sample() may return before anything is computed. end_sample(), called
-  // with the same tasks, waits for the results. No other sampling takes place in between. Calling begin_sample() again,
-  // or sample(), discards the pending results.
+  // sample() in two parts. begin_sample() may return before anything is computed. end_sample(), called with the same
+  // tasks and without other sampling in between, waits for the results. Calling begin_sample() again, or sample(),
+  // discards the pending results.
   virtual void begin_sample(int n_vocab, std::span<const SampleTask> tasks) {
     static_cast<void>(n_vocab), static_cast<void>(tasks);
   }

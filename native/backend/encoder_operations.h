@@ -17,7 +17,7 @@ struct PatchPlace {
   int32_t row = 0, column = 0;
 };
 
-// An 8-bit RGB image, and the float value that each byte stands for.
+// An 8-bit RGB image, and the float value that each byte represents.
 struct PatchImage {
   const uint8_t* pixels;  // Host memory, [height][width][3].
   int width;
@@ -41,7 +41,7 @@ struct RowRotation {
   int section;  // Even; divides head_dim.
 };
 
-// Keys and values of all rows of an image piece or of a text, in the backend's own layout. A row of keys has n_heads *
+// Keys and values of all rows of an image part or a text, in the backend's own layout. A row of keys has n_heads *
 // head_dim elements.
 struct EncoderKeys {
   float* memory;  // EncoderOperations::encoder_key_floats() floats for these sizes.
@@ -60,11 +60,11 @@ struct RowAttention {
   int n_rows;
   float scale;
   float* out;  // Shape [n_rows][n_heads][head_dim]; must not be q.
-  // Number of query heads, a multiple of keys.n_heads; 0: keys.n_heads. Query head h uses key head
-  // h / (n_heads / keys.n_heads).
+  // Number of query heads, a multiple of keys.n_heads; 0 = keys.n_heads. Query head h uses key head h / (n_heads /
+  // keys.n_heads).
   int n_heads = 0;
   // Position bias in host memory: bias[h * bias_stride + key position - query position] is added to the scaled scores
-  // of head h. The first query has position `first_position`. Null: no position bias.
+  // of head h. The first query has position `first_position`. Null = no position bias.
   const float* bias = nullptr;
   int64_t bias_stride = 0;
   int first_position = 0;

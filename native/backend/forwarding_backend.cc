@@ -61,7 +61,7 @@ OperationWork ForwardingBackend::work_of(const AttentionCall& call) {
   const Reach reach = reach_of(call.segments, call.params.window);
   const KvShape& shape = call.cache.shape;
   const LayerState& own = shape.layers[static_cast<size_t>(call.layer)];
-  // A page holds keys and values of all layers of its page table; this is one layer's share.
+  // A page contains the keys and values of all layers that use its page table. This is one layer's share of a page.
   const auto bytes_per_position =
       call.cache.bytes / static_cast<size_t>(shape.n_pages) / static_cast<size_t>(shape.n_slots()) / kPageTokens;
   OperationWork work;

@@ -240,7 +240,7 @@ class ForwardingBackend : public Backend {
   }
 
  protected:
-  // Called around every operation and around the other functions that OperationKind names.
+  // Called before and after every operation and every other function that has an OperationKind.
   virtual void before(OperationKind kind) { static_cast<void>(kind); }
   virtual void after(OperationKind kind, const OperationWork& work) {
     static_cast<void>(kind), static_cast<void>(work);

@@ -22,8 +22,7 @@ enum class StateKind : uint8_t {
   kKeysAndValues,  // Keys and values of each position, for one or more heads.
   kLatents,        // One latent row per position, shared by all heads (MLA). The row begins with the value.
   kSlot,           // Recurrent state of a fixed size per sequence. No backend stores it in the KV cache yet.
-  // The layer stores nothing of its own, or it reads another layer's entries. The other fields of LayerState are
-  // unused.
+  // The layer stores no entries, or reads another layer's entries. The other fields of LayerState are unused.
   kNothing,
 };
 
@@ -55,25 +54,25 @@ struct KvShape {
   int most_kv_heads() const;
 };
 
-// Kinds of KV cache entries that a backend can store, apart from keys and values of equal size.
+// Kinds of KV cache entries that a backend can store in addition to keys and values of equal size.
 struct KeptStates {
-  bool other_values = false;  // Values whose size differs from that of the keys.
+  bool other_values = false;  // Values that differ in size from the keys.
   bool latents = false;
   bool blocks = false;  // Latents that represent whole blocks of positions.
   bool places = false;  // Several layers in one slot of a page.
 };
 
-// Refuses shapes that the backend cannot store. kUnsupported names the layer and the kind of its state,
+// Refuses shapes that the backend cannot store. The error kUnsupported names the layer and its kind of state, and
 // kInvalidArgument names a value that is not positive.
 Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
 
-// Paged keys and values, or latents, of all layers. A page holds kPageTokens positions of one sequence. All pages have
+// Paged keys and values, or latents, of all layers. A page stores kPageTokens positions of one sequence. All pages have
 // the same size in bytes, regardless of the layers that they belong to.
 class KvCache {
  public:
   virtual ~KvCache() = default;
-  // Upper bound of the memory in use, in bytes, once pages 0 to `n_pages` - 1 have been written. If the backend
-  // allocates everything at the start, returns `bytes`.
+  // Upper bound of the memory in use, in bytes, once pages 0 to `n_pages` - 1 have been written. Returns `bytes` if the
+  // backend allocates all memory up front.
   virtual size_t bytes_of_first(int64_t /*n_pages*/) const { return bytes; }
   KvShape shape{};
   size_t bytes = 0;
@@ -82,8 +81,8 @@ class KvCache {
 
 inline constexpr int32_t kNoSlot = -1;
 
-// The position by which RoPE rotates a token's queries and keys. M-RoPE (Wang et al. 2024, arXiv:2409.12191) uses three
-// numbers, which differ only within images. Otherwise all three are equal.
+// The position that RoPE uses to rotate a token's queries and keys. M-RoPE (Wang et al. 2024, arXiv:2409.12191) uses
+// three numbers, which differ only within images. Otherwise all three are equal.
 struct RopePosition {
   int32_t time = 0, height = 0, width = 0;
   bool operator==(const RopePosition&) const = default;

@@ -15,13 +15,14 @@
 
 namespace monolith {
 
-// Sizes of the largest batched_matmul() call, for its scratch memory. n_heads 0: the model does not use it.
+// Sizes of the largest batched_matmul() call, for its scratch memory. If n_heads is 0, the model does not use
+// batched_matmul().
 struct HeadProductShape {
   int n_heads = 0;
   int64_t rows = 0, cols = 0;  // Maximum size of one head's matrix.
 };
 
-// Asked during long work: true if the work must end now.
+// Polled during long work. Returns true if the work must stop now.
 using Stopped = std::function<bool()>;
 
 class BackendMemory {
@@ -31,15 +32,15 @@ class BackendMemory {
 
   // memory_of(): the part of free_memory() that an allocation of `bytes` uses. overhead_bytes(): estimate of the device
   // memory that a running model of `n_layers` layers uses in addition to its allocations (code, CUDA graphs); it should
-  // rather be too large than too small.
+  // err on the high side.
   virtual size_t memory_of(size_t bytes) const { return bytes; }
   virtual size_t overhead_bytes(int n_layers) const {
     static_cast<void>(n_layers);
     return 0;
   }
 
-  // Returns an error that names what is missing if the backend does not support the requirement: kUnsupported, or
-  // kInvalidArgument if its values are out of range. May be called before anything is loaded.
+  // If the backend does not support the requirement, returns an error that names the missing feature: kUnsupported, or
+  // kInvalidArgument if a value is out of range. May be called before anything is loaded.
   virtual Status supports(const Requirement& requirement) const = 0;
 
   // Bytes that matrix() and kv_cache() allocate for these shapes. The memory plan uses them.
@@ -50,9 +51,9 @@ class BackendMemory {
   // Copies the LoRA factors of one weight matrix. May be called on any thread, also during a step. The result may be
   // destroyed on any thread. Errors: kOutOfMemory.
   virtual Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource& source) = 0;
-  // Moves a matrix from small memory pages to huge pages where possible, until `stopped` returns true; it is called
-  // before each page. Returns the bytes of the matrix that are known to be in huge pages. Returns 0 if there are no
-  // huge pages or the system does not report them. May be called on any thread, also during a step.
+  // Moves a matrix from small memory pages to huge pages where possible, until `stopped` returns true. `stopped` is
+  // called before each page. Returns the bytes of the matrix that are known to be in huge pages. Returns 0 if there are
+  // no huge pages or the system does not report them. May be called on any thread, also during a step.
   virtual size_t collapse_huge_pages(const Matrix& matrix, const Stopped& stopped) {
     static_cast<void>(matrix), static_cast<void>(stopped);
     return 0;
@@ -72,7 +73,7 @@ class BackendMemory {
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                          const MixtureShape& mixture = {}) = 0;
 
-  // The same as scratch_bytes() and reserve(), for batched_matmul() in steps of up to max_rows tokens. Called after
+  // Like scratch_bytes() and reserve(), but for batched_matmul() in steps of up to max_rows tokens. Called after
   // reserve(). Does nothing on a backend that needs no additional memory.
   virtual size_t head_scratch_bytes(int max_rows, const HeadProductShape& shape) const {
     static_cast<void>(max_rows), static_cast<void>(shape);
@@ -83,7 +84,7 @@ class BackendMemory {
     return {};
   }
 
-  // Bytes of memory that the factors of a matrix's output rows take (MemoryFeature::kRowFactors).
+  // Bytes of memory that the factors of a matrix's output rows occupy (MemoryFeature::kRowFactors).
   virtual size_t factor_bytes(int64_t rows) const {
     static_cast<void>(rows);
     return 0;

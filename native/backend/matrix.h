@@ -28,7 +28,7 @@ struct MatrixSource {
   bool fp8 = false;  // Convert from a float type to TensorType::kF8E4M3. Requires MemoryFeature::kFp8Weights.
   // Factors, one per output row; empty = no factors. Requires MemoryFeature::kRowFactors.
   std::span<const float> factors = {};
-  // Whether the rows are those of several matrices, of which an operation may use some (experts, heads).
+  // Whether the rows belong to several matrices (experts, heads), of which an operation may use only some.
   bool stacked = false;
 };
 

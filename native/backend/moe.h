@@ -26,7 +26,7 @@ enum class Activation : uint8_t {
 // How a gated network combines gate and up.
 struct Gating {
   Activation activation = Activation::kSilu;
-  // If above 0: upper bound on the gate's activation, and bound on the magnitude of `up`.
+  // If greater than 0, an upper bound on the gate's activation and a bound on the magnitude of `up`.
   float limit = 0.0f;
   bool limits_input = false;  // Apply the upper bound to the gate itself, before its activation.
   constexpr Gating() = default;
@@ -62,14 +62,14 @@ struct Router {
   const float* bias = nullptr;
   // Group-limited routing: the experts are divided into `groups` groups of equal size, each with at least two experts,
   // and selected only from the best `groups_used` of these groups. A group's rank is determined by the sum of the
-  // scores of its two best experts. 1 and 1: no groups.
+  // scores of its two best experts. 1 and 1 = no groups.
   int groups = 1, groups_used = 1;
   bool normalized = true;  // Divide the weights by the sum over the selected experts.
   float scale = 1.0f;      // Factor of all weights, applied after normalization.
   // GroveMoE: there is a logit for each expert of another mixture. Each run of experts_per_chunk logits selects one
   // expert. Its weight is scores[expert index], as in llama.cpp. An expert may run twice for a token.
   int experts_per_chunk = 1;
-  // Backend memory, [n_experts]: additional factor by which each expert's weight is multiplied. Null = none.
+  // Backend memory, [n_experts]: additional factor for each expert's weight. Null = no additional factors.
   const float* expert_scales = nullptr;
 };
 
@@ -82,8 +82,8 @@ struct TokenExperts {
   const int32_t* rows = nullptr;
 };
 
-// One MoE layer. Each matrix holds the rows of all experts one after another. The biases, in backend memory, have the
-// same order. A null bias means none.
+// One MoE layer. Each matrix contains the rows of all experts, one expert after another. The biases, in backend memory,
+// have the same order. A null bias means no bias.
 struct Mixture {
   MixtureShape shape;
   const Matrix* gate;  // Shape [n_experts * n_ff, n_embd]. Null for an ungated network: down (activation(up x)).

@@ -1,6 +1,6 @@
 // The operations of the forward pass. A model calls them in order between begin_step() and end_step(). No operation
 // allocates memory. In the comments, n_rows is the value of a RowCount. Every backend implements every operation: there
-// are no defaults, and a model that needs something that a backend lacks is refused when it is loaded.
+// are no defaults. Loading a model fails if it needs a feature that the backend lacks.
 #pragma once
 
 #include <cmath>
@@ -24,8 +24,8 @@ struct RopeParams {
   int n_dims;                      // Number of leading dimensions of each head that are rotated.
   const float* inverse_frequency;  // Host memory, n_dims/2 values: angle = position * inverse_frequency[i].
   float magnitude = 1.0f;          // Factor of cos and sin (YaRN); otherwise 1.
-  // M-RoPE, host memory: for each of the n_dims/2 pairs, which number of the token's RopePosition rotates it (0 time, 1
-  // height, 2 width). Null: the first number rotates all pairs.
+  // M-RoPE, host memory: for each of the n_dims/2 pairs, which number of the token's RopePosition rotates the pair (0
+  // time, 1 height, 2 width). If null, the first number rotates all pairs.
   const uint8_t* axes = nullptr;
 };
 
@@ -54,8 +54,8 @@ struct BatchedMatmul {
   int64_t out_stride, out_head_stride;
 };
 
-// Sparse-attention indexer: selects the positions that each token attends to. `layer` of the cache holds one latent row
-// per position, which is the key for all `n_heads` indexer queries.
+// Sparse-attention indexer: selects the positions that each token attends to. `layer` of the cache stores one latent
+// row per position, which is the key for all `n_heads` indexer queries.
 struct SparseIndexer {
   const float* q;        // Shape [n_rows][n_heads][key_dim], dense.
   const float* weights;  // Shape [n_rows][n_heads], dense.
@@ -74,7 +74,7 @@ struct AttentionParams {
   bool chunked = false;
   float soft_cap = 0.0f;  // Scores become soft_cap * tanh(score / soft_cap). 0 = no soft cap.
   // Attention sinks, backend memory: for each query head a logit that takes part in the softmax but has no value. Null
-  // = none.
+  // = no sinks.
   const float* sinks = nullptr;
   // If temperature_scale is not 0, queries at position p are multiplied by 1 + temperature_scale ln(1 + floor((p +
   // temperature_offset) / temperature_length)).
@@ -84,17 +84,17 @@ struct AttentionParams {
   // is reduced by d * alibi_slope(). Not for latents.
   float max_alibi_bias = 0.0f;
   // Latents only, sparse attention: positions that select_positions() selected, [n_rows][most_chosen] integers of 32
-  // bits. A token with more than most_chosen positions attends only to these. Null: tokens attend to all positions.
+  // bits. A token with more than most_chosen positions attends only to these. If null, tokens attend to all positions.
   const float* chosen = nullptr;
   int most_chosen = 0;
   // Latents only, compressed attention: if `block` is above 0, a token attends to its sliding window and to all
-  // complete blocks of `block` positions up to its own. `block_layer` of the cache holds one row per block. If a token
+  // complete blocks of `block` positions up to its own. `block_layer` of the cache stores one row per block. If a token
   // has more than most_chosen blocks, it attends only to the selected ones.
   int block = 0, block_layer = -1;
 };
 
-// Returns the ALiBi slope of query head `head`. The slopes of a power of two of heads are a geometric sequence. For
-// other numbers, the remaining heads use every second slope of twice as many heads.
+// Returns the ALiBi slope of query head `head`. For a power-of-two number of heads, the slopes form a geometric
+// sequence. For other numbers, the remaining heads use every second slope of twice as many heads.
 inline float alibi_slope(float max_bias, int head, int n_heads) {
   int power = 1;
   while (2 * power <= n_heads) power *= 2;
@@ -185,7 +185,7 @@ struct MatmulTarget {
   bool never_fast = false;      // Use the production kernels even with Arithmetic::kFast.
 };
 
-// The factor of a head in gate_heads(). kSigmoid: 1 / (1 + exp(-x)). kSoftplus: log(1 + exp(x)).
+// How gate_heads() computes the factor of a head. kSigmoid: 1 / (1 + exp(-x)). kSoftplus: log(1 + exp(x)).
 enum class HeadGate : uint8_t { kSigmoid, kSoftplus };
 
 // Whether an operation's input is read again before it is overwritten. With kLast, the contents of the input's memory
@@ -197,18 +197,18 @@ class Operations {
  public:
   // out[row] = row tokens[row] of `table`, dequantized. `tokens` is host memory, each in [0, table.rows).
   virtual void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) = 0;
-  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. May run in place. A null weight means all 1 and is used
+  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. May run in place. A null weight means all ones and is used
   // with hyper-connections.
   virtual void rms_norm(const float* x, const float* weight, float eps, RowCount rows, int64_t dim, float* out) = 0;
   // rms_norm() of each head of each row. x is [n_rows][n_heads][head_dim] with row_stride floats per row. A null weight
-  // means all 1.
+  // means all ones.
   virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, RowCount rows, int n_heads,
                               int head_dim) = 0;
   // rms_norm() of each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is
   // [n_groups][dim].
   virtual void rms_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) = 0;
   // out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias, with mean and variance over the row. A null
-  // weight means all 1, a null bias means none. May run in place.
+  // weight means all ones; a null bias means no bias. May run in place.
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, RowCount rows, int64_t dim,
                           float* out) = 0;
   // layer_norm() of each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is
@@ -249,11 +249,11 @@ class Operations {
   // integers of 32 bits.
   virtual void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                                 float* chosen) = 0;
-  // Compressed attention only: never called on a backend that refuses the layer's latents. values and scores are dense,
+  // Compressed attention only: never called on a backend that rejects the layer's latents. values and scores are dense,
   // [n_rows][pool.width()]. out is [n_rows][pool.dim], written only in rows whose token completes a block.
   virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                            const float* values, const float* scores, float* out) = 0;
-  // Stores in the cache those rows whose token completes a block. Overwrites `rows`.
+  // Stores the rows whose token completes a block in the cache. Overwrites `rows`.
   virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows,
                             KvCache& cache) = 0;
   // Hyper-connections only: computes the mixing coefficients [n_rows][mix.numbers()] in place.
@@ -328,8 +328,8 @@ class Operations {
   // Copies one page of all layers (copy-on-write for forked sequences).
   virtual void copy_page(KvCache& cache, int32_t from, int32_t to) = 0;
   // Copy one page of all layers from and to host memory: KvCache::page_bytes bytes, whose layout depends only on the
-  // backend and on the shape of the cache apart from its number of pages. read_page() waits for the operations that
-  // were submitted before it.
+  // backend and on the cache shape, but not on the number of pages. read_page() waits for the operations that were
+  // submitted before it.
   virtual void read_page(const KvCache& cache, int32_t page, std::byte* host_to) = 0;
   virtual void write_page(KvCache& cache, int32_t page, const std::byte* host_from) = 0;
 

@@ -3,7 +3,7 @@
 // class and has no overhead.
 //
 // Threads: the same rules as for any backend (backend.h). StepProfile::read() may be called by any thread at any time.
-// The counters of one operation may then be one call apart.
+// The counters that it returns for one operation can differ by one call.
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
 // Layers with recurrent state of a fixed size per sequence: where the state is stored, and the operations that update
 // it.
 //
-// State is stored in slots. A slot holds the state of all recurrent layers after some position of a sequence. A segment
-// names the slot that it starts from and the slot that receives its final state (Segment, kv_cache.h). The two may be
-// equal. If they differ, the first slot is not modified, so forks, snapshots and draft tokens need no copy of the
-// state. Segments of a step are processed in order, so a segment may start from a slot that an earlier segment has
+// State is stored in slots. A slot stores the state of all recurrent layers after some position of a sequence. A
+// segment names the slot that it starts from and the slot that receives its final state (Segment, kv_cache.h). The two
+// may be equal. If they differ, the first slot is not modified, so forks, snapshots and draft tokens need no copy of
+// the state. Segments of a step are processed in order, so a segment may start from a slot that an earlier segment has
 // written.
 //
 // Tokens are processed one after another, by the same operations regardless of where a segment ends. Therefore, the way

@@ -36,7 +36,7 @@ using Requirement = std::variant<OperationKind,  // The operation itself, with a
                                  MemoryFeature,
                                  TensorType,                             // Matrices of this type.
                                  KvType,                                 // Keys and values of this type.
-                                 std::reference_wrapper<const KvShape>,  // The state that layers keep, of any size.
+                                 std::reference_wrapper<const KvShape>,  // The state that layers keep, with any size.
                                  std::reference_wrapper<const Convolution>, std::reference_wrapper<const DeltaRule>,
                                  std::reference_wrapper<const StateSpace>, std::reference_wrapper<const TimeMix>,
                                  std::reference_wrapper<const Mixture>, Fixed16Heads, AlibiBias>;

@@ -60,7 +60,7 @@ struct SampleTask {
   // and above are clear.
   std::span<const uint64_t> mask = {};
   int32_t given = -1;  // A token to score: it is the result, without a draw. -1 = none. Not with a constraint.
-  int n_top = -1;  // Logprobs to return: -1 = none, otherwise the sampled token's and those of the n_top best tokens.
+  int n_top = -1;      // Logprobs to return: -1 = none, otherwise for the sampled token and the n_top best tokens.
 
   // Whether step 2 changes any logit.
   bool adjusts() const { return !bias.empty() || !banned.empty() || !used.empty(); }

@@ -15,7 +15,7 @@ struct Clock {
   static constexpr bool is_steady = true;
 
   static time_point now() noexcept { return time_point(real() + duration(ahead_.load(std::memory_order_relaxed))); }
-  // For tests: sets the current time, from which the clock then continues.
+  // For tests: sets the current time. The clock continues from there.
   static void set(time_point now) noexcept {
     ahead_.store((now.time_since_epoch() - real()).count(), std::memory_order_relaxed);
   }

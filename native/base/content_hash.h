@@ -5,7 +5,7 @@
 
 namespace monolith {
 
-// Collision-resistant hash of the data from which a span was computed.
+// Collision-resistant hash of the data that a span was computed from.
 struct ContentHash {
   uint64_t high = 0, low = 0;
   bool operator==(const ContentHash&) const = default;

@@ -66,7 +66,7 @@ std::string unescaped(const std::string& text) {
 }
 
 // Parses lines of the form "ID PARENT MAJOR:MINOR TOP POINT OPTIONS [FIELD...] - TYPE SOURCE OPTIONS". The usual mount
-// points are always checked as well, because a container may see a cgroup's files without a mount of its own.
+// points are always checked as well, because a container may see a cgroup's files without having a mount for them.
 Hierarchies read_hierarchies(const std::string& root) {
   Hierarchies found{.unified = {{"/sys/fs/cgroup", "/"}},
                     .cpu = {{"/sys/fs/cgroup/cpu", "/"}},

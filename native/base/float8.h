@@ -1,6 +1,6 @@
 // The 8-bit floating-point format E4M3 (OCP 8-bit Floating Point Specification 1.0): a sign bit, 4 exponent bits with
 // bias 7, and 3 mantissa bits. It has no infinity; the only NaN has all exponent and mantissa bits set. This file uses
-// portable bit arithmetic. Kernels that convert differently must produce the same bits.
+// portable bit arithmetic. Kernels that convert with other methods must produce the same bits.
 #pragma once
 
 #include <bit>

@@ -186,7 +186,7 @@ ThreadPool::ThreadPool(int n_threads, ThreadPlacement placement)
     }
   }
   if (size() == n_threads) return;
-  // A node may have no thread now, so the threads count as one node.
+  // Some nodes may be left without threads, so all threads are treated as one node.
   n_nodes_ = 1;
   first_threads_[1] = size();
 }
@@ -239,11 +239,10 @@ void ThreadPool::split_budget(const NodeShares& shares) {
   }
 }
 
-// Takes up to kMaxTaken indices of the thread's own range per atomic operation,
-// but at most an eighth of what is left. An atomic operation waits for all
-// outstanding loads, so taking indices one by one is slower (by 2% in
-// single-stream decoding on Zen 5, with 19 KiB per index). Relaxed memory order
-// suffices because the gate publishes the data before and after the section.
+// Takes up to kMaxTaken indices of the thread's own range per atomic operation, but at most an eighth of the remaining
+// ones. An atomic operation waits for all outstanding loads, so taking indices one by one is slower (by 2% in
+// single-stream decoding on Zen 5, with 19 KiB per index). Relaxed memory order suffices because the gate publishes the
+// data before and after the section.
 ThreadPool::Pieces ThreadPool::take(int thread) {
   constexpr auto relaxed = std::memory_order_relaxed;
   std::atomic<uint64_t>& own = state_->ranges[static_cast<size_t>(thread)].word;

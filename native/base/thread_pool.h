@@ -1,7 +1,7 @@
 // The thread pool for the parallel loops of the CPU backend. Its owner, the engine thread, calls parallel_for() and
-// takes part as thread 0. Workers join in while there is work left. The owner never waits for a worker that has not
-// started: a worker that is asleep or whose core is busy simply does not help. Workers spin briefly between the
-// sections of a step and park when idle. Nothing is allocated after construction.
+// takes part as thread 0. Workers join while work is left. The owner never waits for a worker that has not started: a
+// worker that is asleep or whose core is busy simply does not help. Workers spin briefly between the sections of a step
+// and park when idle. Nothing is allocated after construction.
 #pragma once
 
 #include <array>
@@ -21,10 +21,10 @@ struct ThreadPlacement {
     int n_threads;          // At least 1.
     std::vector<int> cpus;  // The hardware threads on which the node's threads may run.
   };
-  std::vector<Node> nodes = {};  // Empty: the threads may run anywhere and count as one node.
+  std::vector<Node> nodes = {};  // If empty, the threads may run anywhere and count as one node.
 };
 
-// Indices that are divided among NUMA nodes: node k has those from end of node k - 1 to its own end.
+// Indices that are divided among NUMA nodes: node k has the indices from the end of node k - 1 to its own end.
 class NodeShares {
  public:
   static constexpr int kMaxNodes = 16;
@@ -57,7 +57,7 @@ class ThreadPool {
   // a thread.
   int n_nodes() const { return n_nodes_; }
   int node_id(int node) const { return placement_.nodes[static_cast<size_t>(node)].id; }
-  // The part of n indices that belongs to `node`, in proportion to its threads, ends before this index. Node -1 ends
+  // Returns the end of `node`'s share of n indices, which are divided in proportion to the nodes' threads. Node -1 ends
   // at 0.
   int64_t node_end(int node, int64_t n) const {
     return node < 0 ? 0
@@ -116,8 +116,8 @@ class ThreadPool {
   // Calls fn(i, thread) for each i in [0, n), where n is below 2^31. For loops over contiguous memory: each thread
   // starts at its own share of [0, n) and proceeds in order, so the hardware prefetcher loads what the thread needs
   // next. A thread that has finished takes half of the largest remaining share of its node, or of another node if its
-  // node has none, so here too, the assignment of indices to threads is not fixed. If a thread is delayed, the others
-  // wait for at most kMaxTaken of its indices.
+  // node has none, so here, too, the assignment of indices to threads is not fixed. If a thread is delayed, the other
+  // threads wait for at most kMaxTaken of its indices.
   static constexpr int64_t kMaxTaken = 8;
   template <typename Fn>
   void parallel_runs(int64_t n, Fn&& fn) {
@@ -126,8 +126,8 @@ class ThreadPool {
     parallel_runs(shares, fn);
   }
 
-  // The same for the indices of `shares`, which has an entry for each of the pool's nodes: the threads of a node start
-  // at its indices.
+  // Like parallel_runs() above, but for the indices of `shares`, which has an entry for each of the pool's nodes. The
+  // threads of a node start with the node's indices.
   template <typename Fn>
   void parallel_runs(const NodeShares& shares, Fn&& fn) {
     const int64_t n = shares.all();

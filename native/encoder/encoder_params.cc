@@ -21,8 +21,8 @@ constexpr int64_t kMaxContext = 1 << 20;
 constexpr int64_t kMaxExperts = 1024;
 // T5: all distances of at least this many tokens share the last bucket of their direction.
 constexpr int kFarthestBucket = 128;
-// T5: in each direction, the first n_buckets / 4 buckets stand for one distance each. These distances must be less than
-// kFarthestBucket.
+// T5: in each direction, the first n_buckets / 4 buckets each represent a single distance. These distances must be less
+// than kFarthestBucket.
 constexpr int64_t kMaxBuckets = 4 * (kFarthestBucket - 1);
 
 constexpr std::string_view kBiasName = "attn_rel_b.weight";
@@ -49,8 +49,9 @@ struct EncoderTraits {
   Activation activation = Activation::kGelu;
   bool activation_key = false;  // The metadata key hidden_act selects the activation.
   bool optional_gate = false;   // kGated if the file has ffn_gate; kFusedGated if ffn_up has 2 * n_ff rows.
-  // One layer in every `window_period` layers attends to the whole text, the others have a sliding window. It is the
-  // first of the period if full_layers_first, otherwise the last. 0: no sliding windows.
+  // In every `window_period` layers, one layer attends to the whole text, and the others have a sliding window. The
+  // layer without a window is the first of the period if full_layers_first is set, otherwise the last. 0 = no sliding
+  // windows.
   int window_period = 0;
   bool full_layers_first = false;
   bool experts = false;

@@ -43,12 +43,12 @@ struct TextEncoderParams {
   int n_heads = 0, n_kv_heads = 0, head_dim = 0, n_ff = 0;
   int max_tokens = 0;  // Maximum number of tokens per text.
 
-  int n_token_types = 0;  // Rows of the token-type table; only row 0 is used, for every token. 0: no table.
+  int n_token_types = 0;  // Rows of the token-type table; only row 0 is used, for every token. 0 = no table.
   // True (pre-norms): the inputs of attention and of the feed-forward network are normalized. False (post-norms): the
   // residual stream is normalized after the output of each of the two blocks has been added to it.
   bool pre_norms = false;
   bool branch_norms = false;         // With pre-norms: the output of each block is normalized before it is added.
-  std::string_view final_norm_name;  // Tensor name; empty: no final norm.
+  std::string_view final_norm_name;  // Tensor name; empty = no final norm.
 
   bool rotates = false;  // Queries and keys are rotated (RoPE).
   RopeStyle rope_style = RopeStyle::kHalves;
@@ -71,7 +71,7 @@ struct TextEncoderParams {
   int64_t q_dim() const { return int64_t{n_heads} * head_dim; }
   int64_t kv_dim() const { return int64_t{n_kv_heads} * head_dim; }
 
-  // `max_context`: limit for max_tokens in addition to the file's context length; 0: no additional limit. Errors name
+  // `max_context`: limit for max_tokens in addition to the file's context length; 0 = no additional limit. Errors name
   // the metadata key: kInvalidFile if it is missing or out of range, kUnsupported if this build does not support it.
   static Result<TextEncoderParams> read(const GgufFile& file, int max_context);
 };

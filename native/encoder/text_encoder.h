@@ -36,10 +36,10 @@ struct TextEncoderSizes {
 class TextEncoder {
  public:
   // Maximum number of rows of a batch, unless the batch is a single longer text. Larger batches would not be faster,
-  // and short texts would wait longer for the batch to end.
+  // and short texts would wait longer for their batch to finish.
   static constexpr int kBatchRows = 512;
 
-  // `max_context`: limit for the tokens per text in addition to the file's; 0: no additional limit. Errors:
+  // `max_context`: limit for the tokens per text in addition to the file's limit; 0 = no additional limit. Errors:
   // kUnsupported if the backend lacks an operation, kOutOfMemory, and the errors of TextEncoderParams::read() and
   // load_weights().
   static Result<std::unique_ptr<TextEncoder>> load(const GgufFile& file, Backend& backend, int max_context,
@@ -63,7 +63,7 @@ class TextEncoder {
   // each text must have 1 to TextEncoderParams::max_tokens tokens. Token IDs must be in range. The token arrays must
   // stay valid until the batch is done.
   void begin(std::span<const std::span<const int32_t>> texts);
-  // Computes the next slice of the batch. Returns true if the batch is done.
+  // Computes the next slice of the batch. Returns true when the batch is complete.
   bool advance();
   // Moves out the vector or scores of one text. Called after advance() has returned true.
   std::vector<float> take_result(size_t text) { return std::move(results_[text]); }
@@ -103,7 +103,8 @@ class TextEncoder {
   const EncoderLayerParams& current_params() const { return params_.layers[static_cast<size_t>(layer_)]; }
   const float* norm_before(const NormWeights& norm, const float* x, int count);
   void add_branch(const float* branch, const NormWeights& branch_norm, int count, float* x);
-  // Multiplies `x` by several matrices: those in `fixed16_` in 16-bit integers, the others with Operations::matmul().
+  // Multiplies `x` by several matrices, using 16-bit integers for the matrices in `fixed16_` and Operations::matmul()
+  // for all others.
   void multiply(std::span<const MatmulTarget> targets, const float* x, int count);
   void project(const Matrix& weight, const float* bias, const float* x, int count, float* out);
   void normalize_qk(const NormWeights& norm, int n_heads, int count, float* x);
@@ -132,8 +133,8 @@ class TextEncoder {
     float *own = nullptr, *partner = nullptr;
   };
   Rotation rotation_, windowed_rotation_;
-  // Tables from position_bias(), indexed by layer. Layers without a table of their own use layer 0's. Empty: the model
-  // has no position bias.
+  // Tables from position_bias(), indexed by layer. Layers without their own table use the table of layer 0. Empty if
+  // the model has no position bias.
   std::vector<std::vector<float>> biases_;
   std::vector<int32_t> starts_, limits_;  // RowAttention::starts and limits for the rows of a part.
   std::vector<int32_t> tokens_, positions_, types_;

@@ -13,7 +13,7 @@ namespace monolith {
 using AdapterId = uint32_t;  // Positive. An engine never reuses an id.
 inline constexpr AdapterId kNoAdapter = 0;
 
-inline constexpr size_t kMaxAdapters = 64;  // Per engine, including those being unloaded.
+inline constexpr size_t kMaxAdapters = 64;  // Per engine, including adapters that are being unloaded.
 inline constexpr size_t kMaxAdapterNameBytes = 256;
 inline constexpr double kMaxAdapterScale = 1e6;  // Limit of the absolute value.
 

@@ -41,7 +41,7 @@ namespace grammar {
 struct GrammarOptions;
 }
 
-// Whether steps use speculative decoding; output does not depend on it. kAuto: only where measurements show a gain.
+// Whether steps use speculative decoding. Does not affect the output. kAuto: only where measurements show a gain.
 // kAlways: regardless of the cost, for tests.
 enum class Speculation : uint8_t { kOff, kAuto, kAlways };
 
@@ -60,7 +60,7 @@ struct EngineOptions {
   // Speculative decoding with the model's MTP layer, if the model was loaded with one and there is no draft model.
   // Ignored if `speculation` is off.
   Speculation mtp = Speculation::kAuto;
-  // Maximum bytes of the image-embedding cache. The embeddings of active requests may take up to the same amount in
+  // Maximum bytes of the image-embedding cache. The embeddings of active requests may use up to the same amount in
   // addition.
   size_t embedding_bytes_max = 256 << 20;
   size_t adapter_bytes_max = size_t{4} << 30;  // Maximum memory of all LoRA adapters, in bytes.
@@ -68,14 +68,14 @@ struct EngineOptions {
   size_t channel_bytes_max = 64 << 20;
   // Maximum bytes of all compiled grammars, cached or in use. Temporary memory of the compiler is not included.
   size_t grammar_bytes_max = 256 << 20;
-  // Grammar work the engine thread may do per step, in automaton steps of about 0.1 us; one sequence gets at most half.
-  // A worker thread does the rest while the sequence waits. Output does not depend on this number.
+  // Grammar work the engine thread may do per step, in automaton steps of about 0.1 us. One sequence may use at most
+  // half of this budget. A worker thread does the remaining work while the sequence waits. Does not affect the output.
   uint64_t grammar_steps = 40'000;
-  // With an asynchronous backend, the host prepares one step while the device computes another. Output does not depend
-  // on it. If false, they take turns (for tests).
+  // With an asynchronous backend, the host prepares one step while the device computes another. Does not affect the
+  // output. If false, the host and the device take turns (for tests).
   bool overlap = true;
-  // While no sequence can be scheduled, the engine checks the time limits of requests at this interval in ms. It does
-  // not wait for the interval to end when a channel is drained or a grammar mask is ready.
+  // While no sequence can be scheduled, the engine checks the time limits of requests at this interval in ms. It wakes
+  // up earlier when a channel is drained or a grammar mask is ready.
   int stalled_wait_ms = 20;
 
   bool operator==(const EngineOptions&) const = default;
@@ -87,7 +87,7 @@ struct EngineVision {
   EngineVision(EngineVision&&) noexcept;
   EngineVision& operator=(EngineVision&&) noexcept;
   ~EngineVision();
-  std::unique_ptr<Backend> backend;  // Null: the vision encoder uses the model's backend.
+  std::unique_ptr<Backend> backend;  // If null, the vision encoder uses the model's backend.
   std::unique_ptr<VisionEncoder> encoder;
 };
 
@@ -118,18 +118,19 @@ struct EngineStats {
   std::optional<uint64_t> huge_page_bytes = 0;
   // Counters since start.
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
-  // Prompt tokens of started requests, and how many of them came from the prefix cache.
+  // Number of prompt tokens of started requests, and number of these tokens found in the prefix cache.
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;
-  uint64_t draft_tokens = 0, accepted_draft_tokens = 0;  // Draft tokens computed, and how many of them were accepted.
-  // Draft tokens that came from a draft model, an MTP layer or an EAGLE-3 head, and how many of them were accepted.
+  uint64_t draft_tokens = 0, accepted_draft_tokens = 0;  // Draft tokens computed, and draft tokens accepted.
+  // Number of draft tokens from a draft model, an MTP layer or an EAGLE-3 head, and number of these tokens that were
+  // accepted.
   uint64_t drafter_tokens = 0, accepted_drafter_tokens = 0;
   // Image tiles computed by the vision encoder, and tiles found in the embedding cache.
   uint64_t image_pieces = 0, image_pieces_cached = 0;
   uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;
   uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;
-  // KV pages given to and taken from the storage tier, and pages that could not be given to it.
+  // KV pages exported to and imported from the storage tier, and pages that could not be exported.
   uint64_t pages_exported = 0, pages_imported = 0, exports_skipped = 0;
-  uint64_t exports_pending = 0;  // Pages that are still to be given to the storage tier.
+  uint64_t exports_pending = 0;  // Pages that have not been exported to the storage tier yet.
   double step_seconds = 0;       // Sum of step durations in seconds.
   // Total duration in seconds and total number of tokens of the prefill-heavy steps. These are the steps that have at
   // least min(64, max_batch_tokens / 2) tokens in addition to one token per decoding sequence.
@@ -143,8 +144,9 @@ using ChannelId = uint32_t;
 
 class Engine {
  public:
-  // Takes ownership of the parts and starts the engine thread. `draft`: draft model on the same backend, see StepLoop.
-  // `sight`: a vision encoder that fits the model (VisionModel::fit()); without one, requests with images are refused.
+  // Takes ownership of the parts and starts the engine thread. `draft`: a draft model on the same backend (see
+  // StepLoop). `sight`: a vision encoder that fits the model (VisionModel::fit()). Without a vision encoder, requests
+  // with images are rejected.
   static Result<std::unique_ptr<Engine>> start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                                                std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options,
                                                std::unique_ptr<Model> draft = nullptr, EngineVision sight = {});
@@ -165,8 +167,8 @@ class Engine {
   // Cancels a request of this channel. On return its undrained records are removed, and it ends before the next step.
   // Unknown ids are ignored.
   virtual void cancel(ChannelId channel, RequestId id) = 0;
-  // Ends one choice as kEndOfTurn before its next step, or before its first token if it has none. Its held-back text
-  // and its kFinished record follow. Unknown ids and finished choices are ignored.
+  // Ends one choice with kEndOfTurn before its next step, even if it has no tokens yet. Its held-back text and its
+  // kFinished record follow. Unknown ids and finished choices are ignored.
   virtual void finish(RequestId id, int choice) = 0;
 
   // Compiles a grammar for requests of this engine and passes the grammar or the error to `done`
@@ -174,21 +176,22 @@ class Engine {
   virtual void compile_grammar(grammar::GrammarOptions options, GrammarDone done) = 0;
   virtual bool owns_grammar(const grammar::Grammar& grammar) const = 0;
 
-  // Connects the storage tier's consumer: from now on, sequences with GenerationRequest::retain are exported to
-  // `outbox`, and imports are answered there. Replaces an earlier consumer; null: disconnects it.
+  // Connects the storage tier's consumer. After this call, sequences with GenerationRequest::retain are exported to
+  // `outbox`, which also receives the results of imports. Replaces an earlier consumer; null disconnects it.
   virtual void open_tier(std::shared_ptr<TierOutbox> outbox) = 0;
-  // Exports all pages again that were exported before. For pages that the consumer has dropped.
+  // Exports all previously exported pages again. Called when the consumer has dropped pages.
   virtual void forget_exports() = 0;
   // Commits memory of an unused page pool, so that the first import is fast; see PageTier::touch_pool().
   virtual void touch_pool() = 0;
-  // Imports, see PageImporter. An import is answered twice: when it was opened, and when its pages were written.
+  // Imports pages; see PageImporter. The consumer receives two results per import: when the import has been opened, and
+  // when its pages have been written.
   virtual void open_import(PageImport import) = 0;
   virtual void write_import(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) = 0;
   virtual void close_import(uint64_t id) = 0;
-  // Evicts the prefix cache of one organization; nullopt: of all organizations. Pages that running requests use and
-  // pages of open imports, pinned or not, are kept.
+  // Evicts the prefix cache of one organization, or of all organizations if `organization` is nullopt. Keeps the pages
+  // of running requests and of open imports, pinned or not.
   virtual void clear_cache(std::optional<uint64_t> organization) = 0;
-  // Bytes of a page, in the order in which exports and imports hold them.
+  // Sizes of a page's parts in bytes, in the order in which exports and imports contain them.
   virtual PageSizes page_sizes() const = 0;
   virtual const KvLayout& kv_layout() const = 0;
   virtual const std::string& cache_identity() const = 0;  // See tiers/cache_identity.h.
@@ -196,17 +199,17 @@ class Engine {
   // Loads a LoRA adapter from a GGUF file or a PEFT folder. Runs on the calling thread while the engine thread
   // computes. For an invalid file, the error message names the key or tensor.
   virtual Result<AdapterInfo> load_adapter(const std::string& path, const AdapterOptions& options) = 0;
-  // Makes submit() refuse new requests that name the adapter. The adapter is freed when the last request that uses it
+  // Makes submit() reject new requests that name the adapter. The adapter is freed when the last request that uses it
   // has ended. Returns kInvalidArgument if no adapter with this id is loaded.
   virtual Status unload_adapter(AdapterId id) = 0;
-  // The loaded adapters in the order in which they were loaded, without those for which unload_adapter() was called.
+  // Returns the loaded adapters in load order, except for adapters passed to unload_adapter().
   virtual std::vector<AdapterInfo> adapters() const = 0;
 
   virtual EngineStats stats() const = 0;
   // Takes effect at the next step or submission. Values are clamped to the sizes allocated at load; stats() reports the
   // values in effect.
   virtual void configure(const EngineTunables& tunables) = 0;
-  // Ends running generations as kTimeLimit and refuses new requests.
+  // Ends running generations with kTimeLimit and rejects new requests.
   virtual void drain() = 0;
   // Maximum length of prompt plus output of a sequence, limited by the context length and by the page pool.
   virtual int max_context() const = 0;

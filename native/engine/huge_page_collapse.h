@@ -1,5 +1,5 @@
-// Moves the weights of a running engine's models to huge pages on a thread of its own, with low priority, so that
-// neither loading nor the engine waits for it. Steps may run in the meantime: they only read the weights.
+// Moves the weights of a running engine's models to huge pages on a separate low-priority thread, so that neither
+// loading nor the engine waits for it. Steps may run in the meantime: they only read the weights.
 #pragma once
 
 #include <atomic>

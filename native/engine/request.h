@@ -45,8 +45,8 @@ struct SamplingParams {
   int prompt_logprobs = -1;     // Alternatives reported per prompt token (EventKind::kPrompt): 0 .. 20; -1 = none.
 };
 // Sampling order: logit_bias, banned → penalties → grammar mask → temperature → top_k → top_p → min_p → draw. Reported
-// logprobs are those of the distribution after the grammar mask, before the later stages. Prompt logprobs are those of
-// the unmodified distribution.
+// logprobs come from the distribution after the grammar mask, before the later stages. Prompt logprobs come from the
+// unmodified distribution.
 
 // Ranges of the parameters: wider than any API allows, but narrow enough that no logit can overflow.
 inline constexpr double kMaxTemperature = 100;
@@ -57,7 +57,7 @@ inline constexpr double kMaxBias = 1000;    // In both directions.
 // A delimiter between reasoning and content. If the vocabulary has it as a single token, only that token is recognized;
 // otherwise the marker's text is recognized in the output.
 struct Marker {
-  std::string text;  // Empty: there is no such marker.
+  std::string text;  // Empty = no such marker.
   TokenId token = kNoToken;
 };
 
@@ -78,21 +78,21 @@ using GrammarRef = std::shared_ptr<grammar::Grammar>;
 // Tool calls within the content. The text from the open marker up to and including the close marker is emitted as
 // Section::kCall, exactly as generated. Stop strings do not apply to it.
 struct CallParams {
-  // `open` empty: tool calls are not recognized. `close` empty: a call extends to the end of the turn.
+  // If `open` is empty, tool calls are not recognized. If `close` is empty, a call extends to the end of the turn.
   Marker open, close;
   bool at_start = false;  // The open marker is recognized only at the start of the content.
-  // The following lists of token sequences may be in any order. A list has at most kMaxCallPrefixes entries, none
-  // empty.
+  // The following lists of token sequences may be in any order. A list has at most kMaxCallPrefixes entries, all of
+  // which are non-empty.
 
-  // After an open marker that is a token, one of these must follow. Empty: anything may follow.
+  // After an open marker that is a token, one of these must follow. If empty, anything may follow.
   std::vector<std::vector<TokenId>> prefixes;
-  std::vector<std::vector<TokenId>> required;  // The content must begin with one of these. Empty: with anything.
+  std::vector<std::vector<TokenId>> required;  // The content must begin with one of these; empty = no restriction.
   // Beginnings of a call (open marker and prefix) that are allowed where a grammar otherwise permits only its own text.
-  // Empty: the marker's token, if the marker is a single token.
+  // If empty, only the marker's token is allowed, provided that the marker is a single token.
   std::vector<std::vector<TokenId>> starts;
-  // Grammar after each prefix, up to and including the close marker; null: unconstrained. Either empty, or with as many
-  // entries as `prefixes`, `required` and `starts`, in the same order. `prefixes` may be empty if the marker is not a
-  // token.
+  // Grammar after each prefix, up to and including the close marker; null = unconstrained. The list is either empty, or
+  // has as many entries as `prefixes`, `required` and `starts`, in the same order. `prefixes` may be empty if the
+  // marker is not a token.
   std::vector<GrammarRef> grammars;
   // For a section with several calls, each ended by its grammar. `next`: beginnings of a further call; entry i uses the
   // grammar at index i modulo the number of grammars. `end`: the tokens that end the section, including the close
@@ -100,7 +100,7 @@ struct CallParams {
   std::vector<std::vector<TokenId>> next;
   std::vector<TokenId> end;
   // For formats in which the content has a header that starts like a call. `answer`: the header after the open marker.
-  // `answer_start`: the header including the open marker. Content follows the header. Empty: no such header.
+  // `answer_start`: the header including the open marker. Content follows the header. Empty = no such header.
   std::vector<TokenId> answer, answer_start;
   bool ends_itself = false;  // For calls without a close marker: the grammar ends the call section but not the turn.
 };
@@ -112,7 +112,7 @@ struct SectionBans {
   bool any() const { return !content.empty(); }
 };
 
-// `early`: applies until min_tokens is reached, instead of `always`; also bans all tokens that end the generation.
+// `early` applies instead of `always` until min_tokens is reached. It also bans all tokens that end the generation.
 // Built by output/section_bans.h.
 struct OutputBans {
   SectionBans always, early;
@@ -121,8 +121,8 @@ struct OutputBans {
 // Kind of output. It determines which tokens need logits and when a sequence ends.
 enum class OutputKind : uint8_t {
   kTokens,  // Generated tokens. Needs the logits of the last prompt position and of each new token.
-  // Log-probabilities of the prompt's tokens. Needs the logits of every prompt position except the last; ends with the
-  // prompt.
+  // Log-probabilities of the prompt's tokens. Needs the logits of every prompt position except the last. The sequence
+  // ends with the prompt.
   kLogprobs,
   kVector,   // Embedding or scores of the prompt (PoolingHead). The request ends with the prefill.
   kNothing,  // No output: only fills the prefix cache with the prompt's pages.
@@ -136,8 +136,7 @@ struct GenerationRequest {
   AdapterId adapter = kNoAdapter;  // The LoRA adapter that the request uses.
   uint64_t organization = 0;       // Namespace of the prefix cache and unit of fair scheduling.
   int n = 1;                       // Number of choices, which share the prompt.
-  // Maximum generated tokens per choice, clamped to the rest of the context. At least 1, or 0 if no tokens are
-  // requested.
+  // Maximum generated tokens per choice, clamped to the remaining context. At least 1, or 0 if no tokens are requested.
   int max_tokens = 0;
   SamplingParams sampling;
   ReasoningParams reasoning;
@@ -148,9 +147,9 @@ struct GenerationRequest {
   // Generation stops when the same token sequence has occurred this many times in a row (output/repetition_guard.h).
   // 0 = off.
   int max_repeats = 0;
-  GrammarRef format;  // The content must match this grammar or begin with a tool call; null: unconstrained.
+  GrammarRef format;  // The content must match this grammar or begin with a tool call; null = unconstrained.
   // Header before the text of `format`, for formats in which headers start like calls. When the content begins, the
-  // engine forces the header or the beginning of a call; where they differ, the model chooses. Empty: no header.
+  // engine forces the header or the beginning of a call; where they differ, the model chooses. Empty = no header.
   std::vector<TokenId> format_head;
   std::vector<std::string> stop;     // Stop strings, matched in content only; the match is not part of the output.
   std::vector<TokenId> stop_tokens;  // Tokens that end the output, in addition to the model's end-of-generation tokens.
@@ -167,12 +166,12 @@ struct GenerationRequest {
   bool return_tokens = false;  // Also emit token ids (EventKind::kTokens).
   bool use_prefix_cache = true;
   // Label under which the pages of the finished or cancelled sequences are exported to the storage tier
-  // (tiers/page_exporter.h), at most kMaxRetainBytes bytes. Empty: they are not exported.
+  // (tiers/page_exporter.h), at most kMaxRetainBytes bytes. If empty, the pages are not exported.
   std::string retain;
   // Maximum queue wait in ms: from submission, or from the encoding of the last image, to the first step that computes
   // part of the request. The request then fails with kQueueTimeout. 0 = no limit.
   uint32_t queue_wait_ms = 30'000;
-  // Maximum wall-clock time in ms from the first step of the request. The request then ends as kTimeLimit. 0 = no
+  // Maximum wall-clock time in ms from the first step of the request. The request then ends with kTimeLimit. 0 = no
   // limit.
   uint32_t generation_ms = 3'600'000;
 };

@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-// The prompt positions that hold tokens rather than embedding spans.
+// Returns the prompt's tokens without the placeholders of embedding spans.
 std::vector<TokenId> prompt_tokens(const GenerationRequest& params) {
   std::vector<TokenId> tokens;
   int from = 0;

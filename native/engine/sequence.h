@@ -29,9 +29,9 @@ namespace monolith {
 struct Sequence : ScheduledSequence {
   Sequence(Request& owner, int choice_index);
 
-  // The request's image embeddings are ready, and its event channel is not full.
+  // Whether the request's image embeddings are ready and its event channel is not full.
   bool can_start() const override;
-  // The grammar mask is pending, or the event channel is full.
+  // Whether the grammar mask is pending or the event channel is full.
   bool is_blocked() const override;
   // Allocates the page tables, the penalty counts and room for all tokens.
   void allocate() override;

@@ -24,7 +24,7 @@ struct LayerTensor {
   std::string_view kind;
 };
 
-// Splits "blk.3.attn_q.weight" into layer 3 and kind "attn_q". Returns nullopt for names of another form.
+// Splits "blk.3.attn_q.weight" into layer 3 and kind "attn_q". Returns nullopt for names with a different form.
 std::optional<LayerTensor> split_name(std::string_view name) {
   constexpr std::string_view kPrefix = "blk.", kSuffix = ".weight";
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
@@ -43,7 +43,7 @@ Error misfit(const LoraPair& pair, const std::string& what) {
   return {ErrorCode::kInvalidArgument, "tensor " + in_quotes(pair.a.name) + " " + what};
 }
 
-// The error for a pair whose target is not an adaptable weight of the model.
+// Returns the error for a pair whose target is not an adaptable weight of the model.
 Error no_such_weight(const LoraPair& pair, const HyperParams& params) {
   const auto tensor = split_name(pair.target);
   if (tensor && tensor->layer >= params.n_layers)
@@ -57,7 +57,7 @@ Error no_such_weight(const LoraPair& pair, const HyperParams& params) {
                                             "; only these matrices can be adapted: " + kinds};
 }
 
-// The rows of B for the rows of the tensor that `weight.matrix` holds.
+// Returns the rows of B that correspond to the tensor rows in `weight.matrix`.
 std::vector<float> rows_for(const AdaptableWeight& weight, const LoraPair& pair, std::span<const float> b) {
   std::vector<float> rows;
   rows.reserve(static_cast<size_t>(weight.matrix->rows * pair.rank));

@@ -20,9 +20,9 @@ class Model;
 struct WeightSlot;
 struct HyperParams;
 
-// A weight matrix of the model that adapters can change. `matrix` holds some or all rows of the tensor `name`: `runs`
-// ranges of equal length that start at rows first, first + run_stride, and so on. Several matrices may hold parts of
-// the same tensor, for example if Q, K and V are fused in the file.
+// A weight matrix of the model that adapters can change. `matrix` contains some or all rows of the tensor `name`:
+// `runs` ranges of equal length that start at rows first, first + run_stride, and so on. Several matrices may contain
+// parts of the same tensor, for example if Q, K and V are fused in the file.
 struct AdaptableWeight {
   std::string name;       // Such as "blk.0.attn_q.weight".
   int64_t of_rows, cols;  // Shape of the tensor.

@@ -14,7 +14,7 @@ namespace monolith {
 
 class AdapterOperations final : public ForwardingBackend {
  public:
-  // Maximum number of adapters in one step and of targets in one matmul. Their product must not exceed
+  // Maximum number of adapters in one step, and maximum number of targets in one matmul. Their product must not exceed
   // kMaxAdapterTargets.
   static constexpr size_t kMaxAtOnce = 64;
   static constexpr size_t kMaxTargets = kMaxAdapterTargets / kMaxAtOnce;
@@ -24,8 +24,8 @@ class AdapterOperations final : public ForwardingBackend {
   // Allocates scratch memory for adapters of up to this rank. Must not be called during a step.
   Status reserve(int rank);
   // Must be called before each step of `n_rows` tokens. `adapters`: ranges of tokens in ascending order; the adapters
-  // must stay alive until the step ends. `logit_rows`: ascending indices of the tokens with logits, to which the last
-  // layer may reduce the step.
+  // must stay alive until the step ends. `logit_rows`: ascending indices of the tokens with logits. The last layer may
+  // reduce the step to these tokens.
   void begin(int n_rows, std::span<const int32_t> logit_rows, std::span<const AdapterRows> adapters);
 
   void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override;

@@ -45,7 +45,7 @@ enum class Sinks : uint8_t { kNone, kAlways, kWhereCarried };
 enum class SharedExpert : uint8_t {
   kNone,
   kPlain,    // Present if the file states its width.
-  kCounted,  // Present if the file states the number of shared experts, which form a single network.
+  kCounted,  // Present if the file specifies the number of shared experts, which form a single network.
   kGated,    // Always present; its output is multiplied by a sigmoid gate.
 };
 
@@ -63,22 +63,23 @@ enum class DeltaNetKind : uint8_t {
   kChannels,  // Kimi delta attention: one decay per key dimension.
 };
 
-// Which hidden states the MTP layer reads: the model's and, for each further draft token, its own. The choices match
-// the engines that run these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo, Step).
+// Which hidden states the MTP layer reads: the model's hidden states and, for each further draft token, the layer's
+// own. The choices match the engines that run these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo,
+// Step).
 enum class DraftHidden : uint8_t {
   kLeftOut,  // The architecture's MTP layers are not supported.
   kNormed,   // Hidden states after the final norm.
   kRaw,      // The residual stream before the final norm.
 };
 
-// The number of layers with which a model has ALiBi instead of RoPE; kEveryDepth: any number.
+// Models with this number of layers have ALiBi instead of RoPE; kEveryDepth = any number of layers.
 inline constexpr int kEveryDepth = -1;
 
 struct ArchitectureTraits {
   std::string_view name;
   NormKind norm = NormKind::kRms;
   ParallelResidual parallel_residual = ParallelResidual::kNo;
-  // The mixer of layers with 0 KV heads; kNone: every layer has KV heads. Such models may also have layers without a
+  // The mixer of layers with 0 KV heads; kNone = every layer has KV heads. Such models may also have layers without a
   // feed-forward network, whose feed-forward length in the file is 0.
   MixerKind other_mixer = MixerKind::kNone;
   bool one_part = false;  // Layers with a feed-forward network have no mixer.
@@ -86,7 +87,8 @@ struct ArchitectureTraits {
   bool rwkv_delta = false;  // For MixerKind::kTimeMix: RWKV 7.
   // For MixerKind::kMamba: whether the state space has heads (PLaMo 2), and whether the steps, B and C have norms.
   bool space_heads = false, space_norms = false;
-  // The attention layers are listed in attention.recurrent_layers, or every full_attention_interval-th layer is one.
+  // The attention layers are listed in attention.recurrent_layers, or every full_attention_interval-th layer is an
+  // attention layer.
   bool attention_interval = false;
   bool output_gate = false;        // See LayerParams::output_gate.
   bool output_gate_apart = false;  // The gate's matrix is attn_gate.weight, not a part of attn_q.weight.
@@ -99,8 +101,8 @@ struct ArchitectureTraits {
   bool rope_factors = false;             // Applies rope_freqs.weight and rope_factors_*.weight.
   bool rope_switch = false;              // rope.scaling.finetuned = false disables RoPE.
   bool rope_alpha = false;               // Reads rope.scaling.alpha, which increases the RoPE base.
-  bool full_layers_rotate_half = false;  // Layers without a sliding window rotate only half of the stated dimensions.
-  int unrotated_period = 0;  // Every layer whose number is a multiple of this has no RoPE; 0: all layers have RoPE.
+  bool full_layers_rotate_half = false;  // Layers without a sliding window rotate half of the dimensions in the file.
+  int unrotated_period = 0;  // Every layer whose number is a multiple of this has no RoPE; 0 = all layers have RoPE.
   bool dense_layers_rotate = false;   // With rotates_windows_only: leading dense layers have RoPE in any case.
   bool rotates_windows_only = false;  // If any layer has a sliding window, the layers without one have no RoPE.
   Activation activation = Activation::kSilu;
@@ -128,13 +130,13 @@ struct ArchitectureTraits {
   bool embedding_root = false;       // Embeddings are multiplied by sqrt(n_embd).
   bool scale_keys = false;           // Reads the scale keys for attention, embeddings, residuals and logits.
   bool scale_keys_required = false;  // The scale keys for embeddings, residuals and logits are required.
-  // Factors that the file does not state; 0: none.
+  // Factors that the file does not specify; 0 = none.
   float embedding_scale = 0.0f, logit_scale = 0.0f;
   float scale_depth = 0.0f;         // The outputs of blocks are multiplied by scale_depth / sqrt(n_layers).
   float dim_model_base = 0.0f;      // Logits are multiplied by dim_model_base / n_embd.
   bool logit_factor = false;        // logit_scale is required and multiplies the logits.
   bool soft_cap_keys = false;       // Reads attn_logit_softcapping and final_logit_softcapping.
-  float attention_soft_cap = 0.0f;  // Defaults if the file does not state the soft caps.
+  float attention_soft_cap = 0.0f;  // Defaults if the file does not specify the soft caps.
   float logit_soft_cap = 0.0f;
   // If the model has this number of layers, attention scores are scaled by sqrt(n_heads / n_embd).
   int wide_query_layers = 0;
@@ -148,7 +150,7 @@ struct ArchitectureTraits {
   Experts experts = Experts::kNone;
   bool one_expert = false;                     // An expert_count of 1 also means no experts.
   bool normalized_weights = true;              // Whether expert weights are normalized if the file does not state it.
-  RouterScore router = RouterScore::kSoftmax;  // Router scoring function if the file does not state it.
+  RouterScore router = RouterScore::kSoftmax;  // Router scoring function if the file does not specify it.
   bool latent_experts = false;                 // Reads moe_latent_size.
   bool chunk_experts = false;                  // See ExpertParams::experts_per_chunk.
   bool early_router = false;                   // See ExpertParams::early_router.
@@ -167,8 +169,8 @@ struct ArchitectureTraits {
   bool limits_input = false;     // See Gating::limits_input.
   bool block_attention = false;  // Layers use block attention, and the model uses hyper-connections.
   bool shared_kv = false;        // Reads attention.shared_kv_layers.
-  // Used if the file does not state the number of KV-sharing layers: all layers after the first `own_kv_layers` share
-  // KV; 0: no layer does.
+  // Used if the file does not specify the number of KV-sharing layers: all layers after the first `own_kv_layers` share
+  // KV; 0 = no layer shares KV.
   int own_kv_layers = 0;
   bool per_layer_inputs = false;
   bool streams = false;  // Uses several residual streams (StreamParams); implies per_layer_inputs.

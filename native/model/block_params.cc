@@ -16,7 +16,7 @@ constexpr int64_t kMaxIterations = 1000;
 // The two block sizes that occur in model files, in positions per block.
 constexpr int kOverlappingBlock = 4, kLongBlock = 128;
 
-// Reads the number of positions per block for each layer; 0: no blocks.
+// Reads the number of positions per block for each layer; 0 = no blocks.
 Status read_blocks(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kKey = "attention.compress_ratios";
   auto blocks = read.integers(kKey, params.n_layers, 0, INT32_MAX);

@@ -99,7 +99,7 @@ Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
                                               " tokens, but tensor 'token_embd.weight' has " + std::to_string(rows) +
                                               " rows"};
   }
-  // A file whose vocabulary was extended may still state the old vocab_size, so this key is ignored if there is a
+  // A file whose vocabulary was extended may still contain the old vocab_size, so this key is ignored if there is a
   // tokenizer.
   if (tokens != nullptr) return static_cast<int>(rows);
   auto stated = read.integer("vocab_size", 1, kMaxVocab, rows);
@@ -269,7 +269,7 @@ Status read_positions(const MetadataReader& read, const ArchitectureTraits& trai
 // Reads whether the feed-forward network runs in parallel with the mixer.
 Status read_parallel_residual(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kKey = "use_parallel_residual";
-  // StableLM files state the key, too, but their tensors determine the answer.
+  // StableLM files contain the key too, but the value is derived from their tensors.
   if (traits.parallel_residual == ParallelResidual::kNo) return read.refuse_unless(kKey, 0, "a parallel residual");
   if (traits.parallel_residual != ParallelResidual::kStated) return {};
   auto stated = read.boolean(kKey, true);
@@ -287,7 +287,7 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
     return false;
   };
   params.tied_output = file.tensor("output.weight") == nullptr;
-  // Delta-net layers also have a tensor named attn_qkv, but with a different content.
+  // Delta-net layers also have a tensor named attn_qkv, but with different contents.
   const bool fused_qkv = traits.fused_qkv || (carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone);
   for (LayerParams& layer : params.layers) layer.fused_qkv = fused_qkv;
   for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)

@@ -29,8 +29,8 @@ struct HyperParams;
 inline constexpr int kMinRowsAlone = 128;
 
 struct KvLayout {
-  // Number of slots per page. A slot holds one layer, or several layers of one kind if they are small compared with
-  // those of the other kind.
+  // Number of slots per page. A slot stores one layer, or several layers of one kind if they are small compared with
+  // layers of the other kind.
   int layers_per_page = 1;
   int full_in_slot = 1, windowed_in_slot = 1;
   int full = 1;      // Number of page tables for layers without a sliding window.
@@ -38,7 +38,7 @@ struct KvLayout {
   int window = 0;    // The largest window of those layers: positions that a token attends to, including its own.
 
   int tables() const { return full + windowed; }
-  // Number of pages that each windowed table needs to hold everything to which any `n_rows` consecutive tokens attend.
+  // Number of pages that each windowed table needs for all positions that any `n_rows` consecutive tokens attend to.
   int64_t window_pages(int64_t n_rows) const;
   // Maximum number of pages that a sequence of this length holds while a step computes up to `n_rows` of its tokens.
   int64_t pages_at_once(int64_t positions, int64_t n_rows) const;
@@ -65,8 +65,8 @@ struct KvPlace {
 };
 std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout);
 
-// Describes what the backend stores for each layer and where in a page. Entries for compressed blocks and indexer keys
-// follow, for the layers that have them.
+// Describes the data that the backend stores for each layer, and where in a page. Entries for compressed blocks and
+// indexer keys follow, for the layers that have them.
 KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pages, KvType type);
 
 }  // namespace monolith

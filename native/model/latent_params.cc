@@ -77,8 +77,8 @@ Status read_latents(const GgufFile& file, const MetadataReader& read, const Arch
     else
       failed = result.error();
   };
-  // In files without the keys that end in _mla, the keys without this suffix state the sizes of a head. In newer files,
-  // they hold the sizes of the cached data.
+  // In files without the keys that end in _mla, the keys without this suffix contain the sizes of a head. In newer
+  // files, these keys contain the sizes of the cached data.
   const bool stated = read.has("attention.key_length_mla");
   set(latents.rank, read.integer("attention.kv_lora_rank", 1, kMaxRank));
   set(latents.shared_dim, read.integer("rope.dimension_count", 2, kMaxHeadDim));

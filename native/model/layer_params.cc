@@ -19,7 +19,7 @@ constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxWindow = INT32_MAX;
 constexpr int64_t kMaxExperts = 1 << 12;
 
-// Reads the window pattern: windowed[i] means that layer i has a sliding window. The key holds either a period n,
+// Reads the window pattern: windowed[i] means that layer i has a sliding window. The key contains either a period n,
 // meaning that every n-th layer has no window, or one flag per layer. If the file does not cover the MTP layers, they
 // follow the pattern of the first layers (as in EXAONE files).
 Result<std::vector<bool>> read_pattern(const MetadataReader& read, const ArchitectureTraits& traits,
@@ -172,8 +172,8 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   return {};
 }
 
-// The last layers may use the keys and values of another layer. That is the last layer that has its own or, for layers
-// with a sliding window, the layer before it. It must have the same shape as the layer that uses it.
+// The last layers may use the keys and values of another layer. That layer is the last one with its own keys and values
+// or, for layers with a sliding window, the layer before it. It must have the same shape as the layer that uses it.
 Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   if (!traits.shared_kv) return {};
   const int n = params.n_layers;
@@ -197,8 +197,8 @@ Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& trai
   return {};
 }
 
-// Reads the number of leading dimensions with RoPE, for layers with (`windowed`) or without a sliding window. `usual`
-// is the default if the key is missing. Returns 0 if there are no such layers.
+// Reads the number of leading dimensions with RoPE, for layers with a sliding window (if `windowed` is set) or without
+// one. `usual` is the default if the key is missing. Returns 0 if there are no such layers.
 Result<int> read_rope_dims(const MetadataReader& read, std::string_view key, const HyperParams& params, bool windowed,
                            std::optional<int> usual = std::nullopt) {
   int head = 0;
@@ -282,7 +282,7 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
   return read_windowed_rope(read, traits, *windowed_dims, params);
 }
 
-// Reads the xIELU parameters. Each key holds one number per layer, and the keys do not start with the architecture's
+// Reads the xIELU parameters. Each key contains one number per layer, and the keys do not start with the architecture's
 // name.
 Status read_xielu(const GgufFile& file, HyperParams& params) {
   if (params.activation != Activation::kXielu) return {};
@@ -305,7 +305,7 @@ Status read_xielu(const GgufFile& file, HyperParams& params) {
 // Reads the attention temperature settings, which scale up queries at later positions.
 Status read_temperature(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kScale = "attention.temperature_scale", kLength = "attention.temperature_length";
-  if (traits.windows == Windows::kChunks) {  // Llama 4 files do not state the temperature.
+  if (traits.windows == Windows::kChunks) {  // Llama 4 files do not specify the temperature.
     for (LayerParams& layer : params.layers) {
       if (layer.rope >= 0) continue;
       layer.temperature_scale = 0.1f;
@@ -330,7 +330,7 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
   return {};
 }
 
-// Determines which layers are MoE layers: the stated first one, and every n-th layer after it.
+// Determines which layers are MoE layers: the specified first one, and every n-th layer after it.
 Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                            HyperParams& params) {
   // MTP layers are MoE layers if they have a router.
@@ -372,7 +372,7 @@ Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, con
 }
 
 // Returns the width of the shared expert. The shape of its tensors takes precedence over the key: in files from
-// different converters, the key may be the width of one shared expert or of all together.
+// different converters, the key may be the width of one shared expert or of all shared experts together.
 Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& read, const std::string& block, int n_ff) {
   auto count = read.integer("expert_shared_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
@@ -471,7 +471,7 @@ Status read_layers(const GgufFile& file, const MetadataReader& read, const Archi
   }
   if (traits.rotates_windows_only) {
     const auto windowed = [](const LayerParams& layer) { return layer.window > 0; };
-    // Like llama.cpp, rotates all layers of a SmallThinker model that consists of a single period (the published ones
+    // Like llama.cpp, rotates all layers of a SmallThinker model that consists of a single period (published models
     // have more layers).
     const bool one_period = traits.early_router && params.n_layers == traits.window_period;
     const bool any = !one_period && std::ranges::any_of(params.layers, windowed);

@@ -113,8 +113,8 @@ struct StateSpaceParams {
   int conv_kernel_size = 0;  // Kernel size of the convolution over x, B and C.
   bool out_norm = false;     // Whether the gated output is normalized, in `n_groups` groups.
   bool convolution_bias = true;
-  // Rank of the projection from the convolved x to the steps. 0: Mamba-2, in which the steps, B and C are projections
-  // of the layer's input, and B and C are convolved, too. The other fields apply only if this is not 0.
+  // Rank of the projection from the convolved x to the steps. 0 = Mamba-2, in which the steps, B and C are projections
+  // of the layer's input, and B and C are convolved too. The other fields apply only if this value is not 0.
   int step_rank = 0;
   bool channel_steps = false;  // See StateSpace::channel_steps.
   // PLaMo 2: in ssm_in, each head's gate is followed by its x, and in ssm_x, the steps come after B and C. Otherwise, x
@@ -135,7 +135,7 @@ struct StateSpaceParams {
   int64_t channels() const { return width() + (step_rank > 0 ? 0 : 2 * space().group_width()); }
 };
 
-// Parameters of RWKV's layers, all of which have the same parameters.
+// Parameters of the RWKV layers. All these layers have the same parameters.
 struct RwkvParams {
   bool delta = false;                                // RWKV 7, otherwise RWKV 6.
   int n_heads = 0, head_dim = 0;                     // n_heads 0: there are no such layers.
@@ -158,18 +158,19 @@ struct LayerParams {
   // Attention head counts and sizes. MLA layers have a single KV head whose key is a latent vector (see LatentParams).
   int n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
   int n_ff = 0;  // Width of the dense feed-forward network. For experts, see ExpertParams.
-  // Sliding window: the number of positions that a token attends to, including its own; 0: all positions up to its own.
+  // Sliding window: the number of positions that a token attends to, including its own; 0 = all positions up to its
+  // own.
   int window = 0;
   int rope = 0;    // Index into HyperParams::ropes; -1: no RoPE.
-  int kv_of = -1;  // Index of an earlier layer whose keys and values this layer uses; -1: the layer has its own.
+  int kv_of = -1;  // Index of an earlier layer whose keys and values this layer uses; -1 = the layer has its own.
   float attention_scale = 1.0f;    // Scale of the attention scores.
   bool sinks = false;              // See AttentionParams::sinks.
   bool chunked = false;            // See AttentionParams::chunked.
   Xielu xielu = {};                // Parameters of Activation::kXielu.
   float temperature_scale = 0.0f;  // Attention temperature; see AttentionParams.
   int temperature_length = 1, temperature_offset = 0;
-  // Block attention: the number of positions per compressed block (0: the layer has only a sliding window), and whether
-  // blocks overlap (BlockPool::overlap).
+  // Block attention: the number of positions per compressed block (0 = the layer has only a sliding window), and
+  // whether blocks overlap (BlockPool::overlap).
   int block = 0;
   bool blocks_overlap = false;
   // Whether the layer has its own sparse-attention indexer (IndexParams), which selects the positions to attend to.
@@ -180,10 +181,11 @@ struct LayerParams {
   // Whether the layer has no value projection. Its keys before norm and RoPE then serve as values.
   bool value_is_key = false;
   float output_scale = 1.0f;  // Factor for the residual stream after the layer.
-  // Gating::limit, one for the experts and one for the dense network or shared expert; 0: no limit.
+  // Gating::limit, one for the experts and one for the dense network or shared expert; 0 = no limit.
   float expert_limit = 0.0f, gate_limit = 0.0f;
   bool fused_qkv = false;  // Whether one tensor holds Q, K and V, concatenated by rows.
-  // Keeps only gate values that exceed the mean of all gate values by this many standard deviations; 0: keeps all.
+  // Keeps only gate values that exceed the mean of all gate values by this many standard deviations; 0 = keep all
+  // values.
   float sparse_deviations = 0.0f;
 
   // Whether the token ID determines the experts, so that the router computes only their weights.
@@ -214,17 +216,17 @@ struct ExpertParams {
   int count = 0;  // Number of experts per layer. If 0, the other fields are meaningless.
   int used = 0;   // Experts used per token.
   int n_ff = 0;   // Hidden size of one expert's MLP.
-  // Width of the latent space in which the experts work, with one projection into this space and one back; 0: experts
+  // Width of the latent space in which the experts work, with one projection into this space and one back; 0 = experts
   // work at the hidden size.
   int latent = 0;
   Router router;             // Router settings, without the bias, which differs per layer.
   bool choice_bias = false;  // Whether layers have a Router::bias.
   std::string_view choice_bias_name = "exp_probs_b.bias";
   bool biases = false;  // Whether the router logits and all expert matrices have biases.
-  int n_ff_shared = 0;  // Width of the shared expert; 0: there is none.
+  int n_ff_shared = 0;  // Width of the shared expert; 0 = none.
   // GroveMoE: a second mixture that reads the output of the first one and is added to it, multiplied by `chunk_scale`.
   // See Router::experts_per_chunk.
-  int experts_per_chunk = 0;  // 0: there is no second mixture.
+  int experts_per_chunk = 0;  // 0 = no second mixture.
   int n_ff_chunk = 0;         // Width of one of its experts.
   float chunk_scale = 1.0f;
   // Whether the shared expert's output is multiplied by a sigmoid gate computed from its input.
@@ -240,14 +242,14 @@ struct ExpertParams {
 
 // Per-layer inputs: values that each layer receives for each token in addition to the residual stream (Gemma 3n and 4).
 struct PerLayerInputs {
-  int dim = 0;  // Values per layer; 0: there are no per-layer inputs.
+  int dim = 0;  // Values per layer; 0 = no per-layer inputs.
 };
 
 // Several residual streams, only one of which passes through the layers while the others are predicted and corrected
 // (AltUp, Baykal et al. 2023, arXiv:2301.13310), and a low-rank path in parallel with attention (LAuReL,
 // arXiv:2411.07501). Used by Gemma 3n.
 struct StreamParams {
-  int count = 1;  // Number of streams; 1: a plain residual stream without LAuReL.
+  int count = 1;  // Number of streams; 1 = a plain residual stream without LAuReL.
   int laurel_rank = 0;
 };
 
@@ -255,7 +257,7 @@ struct StreamParams {
 // more positions than the indexer selects. Layers without their own indexer use the selection of the nearest earlier
 // layer that has one.
 struct IndexParams {
-  int most = 0;  // Number of positions to select (top-k); 0: there is no indexer.
+  int most = 0;  // Number of positions to select (top-k); 0 = no indexer.
   int n_heads = 0, key_dim = 0;
   // RoPE style for the leading dimensions of the indexer's queries and keys. The frequencies are the same as for the
   // layer's attention.
@@ -263,9 +265,9 @@ struct IndexParams {
   float norm_eps = 1e-6f;  // Epsilon of the LayerNorm (with bias) that is applied to the keys.
 };
 
-// Parameters of the MLA layers, which are the same for all of them. A latent vector consists of `rank` normalized
-// values and `shared_dim` values with RoPE, and serves as the key for all heads. Each head has one matrix that maps its
-// query to the latent space and another that maps the attention output back.
+// Parameters of the MLA layers. All these layers have the same parameters. A latent vector consists of `rank`
+// normalized values and `shared_dim` values with RoPE, and serves as the key for all heads. Each head has one matrix
+// that maps its query to the latent space and another that maps the attention output back.
 struct LatentParams {
   int rank = 0;                    // Width of the latent space; 0: there are no MLA layers.
   int shared_dim = 0;              // Number of trailing query dimensions with RoPE; all heads share their key part.
@@ -282,8 +284,8 @@ struct MtpLayerParams {
   bool used = false;  // Whether there is a drafter and it is loaded.
   int n_levels = 1;   // Number of MTP layers. Each drafts the token after the one drafted by the previous layer.
   std::shared_ptr<const EagleParams> eagle;  // The EAGLE-3 head; null for MTP layers, to which all fields below apply.
-  // Whether the hidden states that MTP layers read are normalized: the model's hidden states by its final norm, the MTP
-  // layers' own by the norm before their head.
+  // Whether the hidden states that MTP layers read are normalized: the model's hidden states by its final norm, and the
+  // MTP layers' hidden states by the norm before their head.
   bool normed = false;
   bool own_embedding = false, own_head = false;  // If false, the model's embedding table or output matrix is used.
   std::string_view head_norm_name;               // Name of the norm before the head; empty: the model's final norm.
@@ -292,7 +294,7 @@ struct MtpLayerParams {
 // Parameters of the block attention layers, in addition to LatentParams::q_rank and the indexer. RoPE is undone on each
 // head's output, and each group of heads has a matrix that projects its output to output_rank values.
 struct BlockAttentionParams {
-  int n_groups = 0;  // Number of head groups; 0: there are no block attention layers.
+  int n_groups = 0;  // Number of head groups; 0 = no block attention layers.
   int output_rank = 0;
   int n_rotated = 0;  // Number of trailing dimensions of each head with RoPE.
 };
@@ -300,7 +302,7 @@ struct BlockAttentionParams {
 // Hyper-connections: several residual streams. Each block reads from all of them and writes to all of them
 // (HyperConnections).
 struct StreamMixParams {
-  int n_streams = 0;  // 0: a plain residual stream.
+  int n_streams = 0;  // 0 = a plain residual stream.
   int iterations = 0;
   float eps = 0;
 
@@ -312,7 +314,7 @@ struct StreamMixParams {
 
 // A complete description of what a model computes. The forward pass never checks the architecture's name.
 struct HyperParams {
-  std::string architecture_name;  // As stated in the file.
+  std::string architecture_name;  // As specified in the file.
   int n_vocab, n_embd, n_layers;
   int n_mtp_layers = 0;  // Number of MTP layers in the file, after the n_layers regular ones.
   MtpLayerParams draft;  // The drafter: the MTP layers if they were requested, or an EAGLE-3 head.
@@ -329,11 +331,11 @@ struct HyperParams {
   // used.
   std::vector<LayerParams> layers;
 
-  float attention_soft_cap = 0.0f;  // Soft cap for attention scores; 0: no soft cap.
+  float attention_soft_cap = 0.0f;  // Soft cap for attention scores; 0 = no soft cap.
   float embedding_scale = 1.0f;
   float residual_scale = 1.0f;  // Factor for the outputs that mixers and feed-forward networks add.
   float logit_scale = 1.0f;
-  float logit_soft_cap = 0.0f;  // Applied after logit_scale; 0: no soft cap.
+  float logit_soft_cap = 0.0f;  // Applied after logit_scale; 0 = no soft cap.
 
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
@@ -351,7 +353,7 @@ struct HyperParams {
   bool sub_norms = false;
   bool embedding_norm = false;  // Whether embeddings pass through a norm before the first layer.
   int n_positions = 0;          // Number of learned position embeddings; 0: there are none.
-  float max_alibi_bias = 0.0f;  // See AttentionParams::max_alibi_bias; 0: no ALiBi.
+  float max_alibi_bias = 0.0f;  // See AttentionParams::max_alibi_bias; 0 = no ALiBi.
   float clamp_qkv = 0.0f;       // Limit for the magnitude of queries, keys and values before RoPE; 0: no limit.
   // The layers in the file run `n_loops` times with the same weights, and each pass has its own keys and values.
   // n_layers counts the layers of all passes. With loop_norm, the residual stream passes through the final norm after
@@ -368,7 +370,7 @@ struct HyperParams {
   DeltaNetParams delta_net;
   StateSpaceParams state_space;
   RwkvParams rwkv;
-  int convolution_taps = 0;  // Kernel size of short-convolution layers (LFM2); 0: there are none.
+  int convolution_taps = 0;  // Kernel size of short-convolution layers (LFM2); 0 = none.
   PerLayerInputs per_layer;
   StreamParams streams;
   StreamMixParams stream_mix;
@@ -392,7 +394,7 @@ struct HyperParams {
   bool gate_bias, up_bias, down_bias;
   bool fused_gate_up;  // Whether ffn_up holds gate and up.
 
-  // Number of layers with weights of their own.
+  // Number of layers that have their own weights.
   int stored_layers() const { return n_layers / n_loops; }
   // Number of values in each row of an embedding span.
   int64_t input_width() const { return int64_t{n_embd} * (1 + n_deepstack); }
@@ -407,7 +409,7 @@ struct HyperParams {
     return most;
   }
 
-  // `max_context` is the maximum number of positions per sequence; 0: context_length. It selects between LongRoPE's
+  // `max_context` is the maximum number of positions per sequence; 0 = context_length. It selects between LongRoPE's
   // frequencies for short and long contexts. With `mtp_layer`, MTP layers are included if the file has any that the
   // engine supports. Errors name the key: kInvalidFile (missing, out of range), kUnsupported (architecture, scaling
   // type).
@@ -427,8 +429,8 @@ struct ModelLimits {
   bool pages_by_window = false;
   bool mtp_layer = false;  // Whether to load MTP layers if the file has any (see Model::drafts()).
 
-  // Number of hidden states that are saved for the drafter between steps, per sequence: the hidden state of the
-  // sequence's last token, and those of the draft tokens after it.
+  // Number of hidden states that are saved for the drafter between steps, per sequence: the hidden states of the
+  // sequence's last token and of the draft tokens after it.
   int kept_of_each() const { return 1 + draft_rows; }
   int sequences_limit() const { return std::max(1, max_logit_rows - draft_rows); }
   int kept_rows() const { return sequences_limit() * kept_of_each(); }
@@ -460,8 +462,8 @@ struct EmbeddedRows {
 // ModelLimits::kept_rows() - 1.
 struct HiddenRange {
   int first_row, n_rows;
-  // Number of the saved hidden state for the position before the first token. -1: no hidden state is saved, for example
-  // at the start of a text.
+  // Number of the saved hidden state for the position before the first token. -1 = no hidden state is saved, for
+  // example at the start of a text.
   int from;
   int to;      // Number under which the first of the last `n_kept` hidden states is saved.
   int n_kept;  // Number of hidden states to save.
@@ -472,7 +474,7 @@ struct Batch {
   std::span<const int32_t> tokens;  // Token IDs; for embedded tokens, any ID in range.
   // The segments cover all tokens in order. For each additional page table in MemoryPlan::layout, the same segments
   // follow again, with the same token ranges and the pages in that table. In the tables of layers with a sliding
-  // window, pages to which tokens no longer attend are not accessed.
+  // window, pages that tokens no longer attend to are not accessed.
   std::span<const Segment> segments;
   std::span<const int32_t> logit_rows;  // Indices of the tokens whose logits are requested, ascending.
   bool leaves_logits = false;           // Whether the logits stay in the backend's memory for its sample().
@@ -525,8 +527,8 @@ class Model {
   virtual const float* forward(const Batch& batch) = 0;
 
   // Moves the weights from small memory pages to huge pages where possible, until `stopped` returns true or a time
-  // limit is reached. Returns how many of their bytes are known to be in huge pages. One call at a time, on any thread,
-  // also during steps.
+  // limit is reached. Returns the number of bytes of weights that are known to be in huge pages. One call at a time, on
+  // any thread, also during steps.
   virtual size_t collapse_huge_pages(const Stopped& stopped) { return static_cast<void>(stopped), size_t{0}; }
 
   // The weight matrices that LoRA adapters can change. Empty if the model does not support adapters. Any thread.
@@ -547,7 +549,7 @@ class Model {
 
   // Whether the model has a drafter that forward() feeds.
   virtual bool drafts() const { return false; }
-  // Returns the token IDs of the drafter's logits, in any order. Empty: the logits cover the whole vocabulary, in
+  // Returns the token IDs of the drafter's logits, in any order. If empty, the logits cover the whole vocabulary, in
   // order.
   virtual std::span<const int32_t> draft_tokens() const { return {}; }
   virtual int draft_levels() const { return 1; }

@@ -37,23 +37,23 @@ class MtpLayer {
   void feed(const Batch& batch, std::span<const std::span<const Segment>> tables);
   // Runs the pass and leaves the head's input for each sequence's last token in Activations::normed.
   void draft(const DraftBatch& batch, std::span<const std::span<const Segment>> tables);
-  // Returns the output matrix to apply to the result of draft(); null: the model's own. tokens() lists the token IDs of
-  // the logits; empty: the whole vocabulary.
+  // Returns the output matrix to apply to the result of draft(), or null for the model's own matrix. tokens() returns
+  // the token IDs of the logits; empty = the whole vocabulary.
   virtual const Matrix* head(int level) const = 0;
   virtual std::span<const int32_t> tokens() const { return {}; }
 
  protected:
-  // `n_embd` is the width of the hidden states; `levels` holds the blocks of each level. All references must outlive
+  // `n_embd` is the width of the hidden states; `levels` contains the blocks of each level. All references must outlive
   // this object. The saved hidden states are initialized to zeros.
   MtpLayer(int n_embd, const ModelLimits& limits, Backend& backend, const Activations& activations,
            std::vector<Parts> levels);
 
-  // Computes the input for the blocks of a level. `hidden` holds, for each token, the index of the hidden state to
+  // Computes the input for the blocks of a level. `hidden` contains, for each token, the index of the hidden state to
   // read.
   virtual StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
                            std::span<const std::span<const Segment>> tables) = 0;
   // Applies the norm before the head to `x`, the output of the last block, and writes the result to
-  // Activations::normed. Returns what the next draft token reads: the normalized output or `x`.
+  // Activations::normed. Returns the hidden states that the next draft token reads: the normalized output or `x`.
   virtual const float* finish(int level, const float* x, RowCount rows) = 0;
 
   float* rows_from(int64_t row) const { return activations_.hidden + row * n_embd_; }
@@ -63,8 +63,8 @@ class MtpLayer {
   Backend& backend_;
   const Activations& activations_;
   const std::vector<Parts> levels_;
-  // Offsets in Activations::hidden. The buffer holds, in this order, the saved hidden states of each level, one row of
-  // zeros, the outputs of the last drafting pass, the hidden states of the current step, and the embeddings of the
+  // Offsets in Activations::hidden. The buffer contains, in this order, the saved hidden states of each level, one row
+  // of zeros, the outputs of the last drafting pass, the hidden states of the current step, and the embeddings of the
   // step's tokens.
   const int of_level_, zeros_, drafted_, of_step_, of_tokens_;
 

@@ -41,7 +41,7 @@ struct PooledModel {
 // per token.
 class PoolingHead {
  public:
-  // Reads the layers from the file. Only kRank requires layers; errors: kInvalidFile if they are missing or a tensor
+  // Reads the layers from the file. Only kRank requires layers. Errors: kInvalidFile if they are missing or a tensor
   // has the wrong shape.
   static Result<PoolingHead> load(const GgufFile& file, const PooledModel& model);
 
@@ -64,7 +64,7 @@ class PoolingHead {
     int64_t rows = 0, cols = 0;
     std::vector<float> weight, bias;  // [rows][cols]; [rows] or empty.
     enum class Function : uint8_t { kNone, kTanh, kGelu } function = Function::kNone;
-    std::vector<float> norm;  // Weight of the layer norm after `function`; empty: no norm.
+    std::vector<float> norm;  // Weight of the layer norm after `function`; empty = no norm.
   };
 
   Status add_layer(const GgufFile& file, std::string_view weight, std::string_view bias);
@@ -78,8 +78,8 @@ class PoolingHead {
   std::vector<std::string> labels_;
 };
 
-// Pools the hidden states of one text, which are added in order of position. The result has the same bits however the
-// text is split over calls to add().
+// Pools the hidden states of one text, which are added in order of position. The result has the same bits regardless of
+// how the text is split over calls to add().
 class PooledText {
  public:
   // Number of tokens added so far.

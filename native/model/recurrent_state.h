@@ -13,7 +13,7 @@ class BackendMemory;
 struct HyperParams;
 struct LayerParams;
 
-// Returns the number of floats that a layer stores; 0: the layer has no recurrent state.
+// Returns the number of floats that a layer stores, or 0 if the layer has no recurrent state.
 int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer);
 
 // Returns the offset of each layer's state in a slot, followed by the slot's total size. All values are numbers of

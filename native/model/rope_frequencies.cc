@@ -142,7 +142,8 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     auto fast = read.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
     auto slow = read.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
     auto extrapolation = read.number("rope.scaling.yarn_ext_factor", 0, 1, 1.0);
-    // Olmo 3 files also contain yarn_attn_factor. It states the total magnitude, which already follows from the factor.
+    // Olmo 3 files also contain yarn_attn_factor. It specifies the total magnitude, which already follows from the
+    // factor.
     auto attention = read.number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
     for (const auto* value : {&fast, &slow, &extrapolation, &attention}) {
       if (!*value) return value->error();

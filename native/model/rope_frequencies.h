@@ -38,7 +38,7 @@ float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& freq
 // keys are multiplied by the magnitude m(1).
 enum class YarnLog : uint8_t {
   kRefused,
-  // The key holds l / 10. The magnitude is m(1) / m(l), and the scores of MLA layers are multiplied by (magnitude *
+  // The key contains l / 10. The magnitude is m(1) / m(l), and the scores of MLA layers are multiplied by (magnitude *
   // m(l))^2.
   kTenth,
   kWhole,       // The key holds l, with no further effect.

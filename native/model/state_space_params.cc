@@ -51,7 +51,7 @@ Status read_state_space(const GgufFile& file, const MetadataReader& read, HyperP
 }
 
 // Mamba: the inner size is the number of channels, and time_step_rank the rank of the step projection. PLaMo 2 has
-// heads as in Mamba-2, and time_step_rank is their number.
+// heads as in Mamba-2, and time_step_rank is the number of heads.
 Status read_mamba(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                   HyperParams& params) {
   constexpr std::string_view kInner = "ssm.inner_size", kRank = "ssm.time_step_rank", kNorm = "ssm.dt_b_c_rms";

@@ -23,10 +23,10 @@ constexpr int kDraftedPerStep = 32;
 constexpr int64_t kMaxPages = int64_t{1} << 31;  // Page numbers have 32 bits.
 constexpr size_t kMaxKvBytes = size_t{1} << 46;  // Keeps all sums in a memory plan far from overflow.
 
-// Time limits for moving the weights to huge pages, which happens in the background. If they are already in huge pages,
-// this takes milliseconds. If the weights fill most of the memory, few pages can be converted and each failure takes
-// milliseconds of a core, so the limit is shorter: with a 30B MoE model, 13 to 316 pages were converted in up to 20 s,
-// while thousands failed.
+// Time limits for moving the weights to huge pages, which happens in the background. If the weights are already in huge
+// pages, this takes milliseconds. If the weights fill most of the memory, few pages can be converted and each failure
+// takes milliseconds of a core, so the limit is shorter: with a 30B MoE model, 13 to 316 pages were converted in up to
+// 20 s, while thousands failed.
 constexpr std::chrono::seconds kCollapseTime(60), kCollapseTimeIfCrowded(10);
 
 Status check_limits(const ModelLimits& limits) {
@@ -143,8 +143,8 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   plan.layout = kv_layout(*params, limits.pages_by_window, backend.supports(MemoryFeature::kSharedPageSlots).ok());
   KvShape shape = kv_shape(*params, plan.layout, limits);
   if (Status status = backend.supports(shape); !status) return status.error();
-  // The cost of a page is measured as the difference that one additional page makes, because a backend may allocate
-  // pages of its own.
+  // The cost of a page is measured as the cost of one additional page, because a backend may allocate extra pages for
+  // itself.
   shape.n_pages = 1;
   const size_t of_one = backend.kv_cache_bytes(shape);
   shape.n_pages = 2;

@@ -95,7 +95,7 @@ class Transformer final : public Model {
   Activations activations_;
   std::vector<Part> parts_;
   size_t last_to_keep_ = 0;           // Index in parts_ of the last block that stores data for later tokens.
-  std::vector<size_t> logit_tables_;  // Page tables that this block and those after it read.
+  std::vector<size_t> logit_tables_;  // Page tables that this block and later blocks read.
   size_t n_tables_ = 1;
   std::vector<float> host_logits_;
   PoolingHead pooling_head_;

@@ -18,7 +18,7 @@ class WeightList {
   explicit WeightList(const HyperParams& params) : params_(params) {}
 
   const HyperParams& params() const { return params_; }
-  // Names added after this call get the prefix of this layer; -1: no prefix.
+  // Names added after this call get the prefix of this layer; -1 = no prefix.
   void enter(int layer, std::string_view prefix = "blk.") {
     block_ = layer < 0 ? "" : std::string(prefix) + std::to_string(layer) + ".";
   }
@@ -52,7 +52,7 @@ class WeightList {
     slots_.back().runs = count;
     slots_.back().run_stride = of_rows;
   }
-  // The same for a single matrix that consists of `count` runs of `of_rows` rows.
+  // Like the function above, but for a single matrix that consists of `count` runs of `of_rows` rows.
   void part_runs(std::string_view name, int64_t count, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
                  std::unique_ptr<Matrix>& to) {
     add(name, rows * count, cols, &to, nullptr, {cols, of_rows * count, 1}, first);

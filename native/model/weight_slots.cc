@@ -103,7 +103,7 @@ bool is_harmless(std::string_view name, const HyperParams& params, bool applies_
     if (params.latents.index.most > 0 && !params.layers[static_cast<size_t>(i)].chooses &&
         name.starts_with("blk." + std::to_string(i) + ".indexer."))
       return true;
-  // RWKV 7: the first layer computes the values that the other layers mix with theirs.
+  // RWKV 7: the first layer computes the values that all other layers mix with their own values.
   if (params.rwkv.delta && name.starts_with("blk.0.time_mix_v") && name.ends_with(".weight") &&
       name != "blk.0.time_mix_value.weight")
     return true;

@@ -70,7 +70,7 @@ size_t slot_bytes(const WeightSlot& slot, const BackendMemory& backend) {
                                            : 0);
 }
 
-// Returns the factor for each row of a slot; empty if there is none.
+// Returns the factor for each row of a slot. Empty if the slot has no factors.
 Result<std::vector<float>> factors_of(const GgufFile& file, const WeightSlot& slot, std::vector<std::byte>& scratch) {
   if (slot.scale == nullptr) return std::vector<float>();
   std::vector<float> scales(static_cast<size_t>(slot.scale->n_values()));

@@ -39,7 +39,7 @@ struct Weights {
 // A part of each head's rows in a tensor. The parts of all heads are concatenated; each is padded to a multiple of
 // kExpertRowMultiple rows, as BatchedMatmul::weight requires.
 struct HeadPart {
-  int64_t n_heads = 0;  // Number of heads; 0: the slot is not a head part.
+  int64_t n_heads = 0;  // Number of heads; 0 = the slot is not a head part.
   int64_t of_rows = 0;  // Rows per head in the tensor.
   int64_t first = 0, rows = 0;
   bool transposed = false;  // Whether each part is transposed and stored as F32.
@@ -86,7 +86,7 @@ struct WeightSlot {
 // if the only problem is unknown tensors that would change the result.
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights);
 
-// The same for the tensors of an EAGLE-3 head (HyperParams::draft.eagle), which has its own file.
+// Like weight_slots(), but for the tensors of an EAGLE-3 head (HyperParams::draft.eagle), which has its own file.
 Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights);
 
 // Looks up the tensors of `slots` in the file and checks them as weight_slots() does. For models whose slots are not
@@ -121,8 +121,8 @@ size_t weight_memory(const std::vector<WeightSlot>& slots, const BackendMemory& 
 Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, BackendMemory& backend,
                     const Model::Progress& progress, size_t& allocated);
 
-// Calls BackendMemory::collapse_huge_pages() for all matrices until `stopped` returns true. Returns how many of their
-// bytes are in huge pages. The backend and the matrices may be in use in the meantime.
+// Calls BackendMemory::collapse_huge_pages() for all matrices until `stopped` returns true. Returns the number of their
+// bytes that are in huge pages. The backend and the matrices may be in use during the call.
 size_t collapse_huge_pages(std::span<const Matrix* const> matrices, BackendMemory& backend, const Stopped& stopped);
 
 }  // namespace monolith

@@ -7,7 +7,8 @@
 namespace monolith {
 namespace {
 
-// Epsilon of the norms over merged patches. It is a constant in the reference implementation; files do not state it.
+// Epsilon of the norms over merged patches. It is a constant in the reference implementation and is not stored in
+// files.
 constexpr float kMergedEps = 1e-5f;
 
 }  // namespace

@@ -24,7 +24,7 @@ struct EncoderNorm {
   explicit operator bool() const { return weight != nullptr; }
 };
 
-// Ranges to which a linear layer's input and output are clamped.
+// Ranges for clamping a linear layer's input and output.
 struct EncoderClamps {
   float in_low = -std::numeric_limits<float>::infinity(), in_high = std::numeric_limits<float>::infinity();
   float out_low = -std::numeric_limits<float>::infinity(), out_high = std::numeric_limits<float>::infinity();
@@ -65,8 +65,7 @@ struct EncoderWeights {
   EncoderNorm pre, post;
   std::vector<EncoderLayer> layers;
   std::vector<DeepstackPart> deepstack;
-  // The projector's layers, in the order in which they are applied (see PieceRun::project()). Absent layers are
-  // skipped.
+  // The projector's layers, in order of application (see PieceRun::project()). Absent layers are skipped.
   EncoderNorm patch_norm;                                      // Norm of each patch.
   const float *minus_bias = nullptr, *column_scale = nullptr;  // Applied to pooled patches.
   EncoderNorm merged_norm;                                     // Norm of merged or pooled patches.
@@ -85,13 +84,13 @@ struct SixteenBits {
   bool bf16_as_f32 = false;  // Store BF16 weights that are multiplied as floats as F32.
 };
 
-// Checks that `file` has all tensors in the right shapes, and no other tensor that would change the result. Sets the
-// members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows. The errors are those of
-// VisionModel::load.
+// Checks that `file` has all tensors with the right shapes, and no other tensor that would change the result. Sets the
+// members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows. Returns the same errors
+// as VisionModel::load.
 Status check_encoder_tensors(const GgufFile& file, VisionParams& params);
 // Returns the weights' shapes without data, for a file that has already been checked.
 EncoderWeights encoder_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves = {});
-// Returns the number of bytes that the weights will take in the backend's memory.
+// Returns the number of bytes that the weights will occupy in the backend's memory.
 size_t encoder_weight_bytes(const GgufFile& file, VisionParams params, const BackendMemory& backend,
                             SixteenBits halves);
 Result<EncoderWeights> load_encoder_weights(const GgufFile& file, VisionParams params, BackendMemory& backend,

@@ -35,7 +35,7 @@ struct TiledRows {
   int left = 0, top = 0;                // First column and row of the tiles' embedding grid that are not padding.
   int grid_columns = 0, grid_rows = 1;  // Number of columns and rows that are not padding.
   int n_views() const { return 1 + columns * rows; }
-  int n_rows() const { return grid_rows * (grid_columns + 1); }  // Embeddings after those of the whole image.
+  int n_rows() const { return grid_rows * (grid_columns + 1); }  // Embeddings that follow the whole image's embeddings.
 };
 
 struct ImagePiece {
@@ -51,7 +51,7 @@ struct ImagePiece {
   // Whether the embeddings attend to each other in both directions. Otherwise attention is causal.
   bool bidirectional = false;
 
-  // Returns the number by which the part advances the position counter.
+  // Returns how far the part advances the position counter.
   int n_positions() const { return mrope ? (grid_rows > grid_columns ? grid_rows : grid_columns) : n_rows; }
   // Returns the position of embedding `row` in [0, n_rows). Without M-RoPE, all three coordinates are `row`.
   RowPosition position(int row) const {
@@ -61,7 +61,7 @@ struct ImagePiece {
 
 struct ImagePlan {
   int source_width = 0, source_height = 0;
-  int columns = 0, rows = 0;  // Tile grid. 1 x 1: a single part; 0 x 0: only an overview.
+  int columns = 0, rows = 0;  // Tile grid. 1 x 1 = a single part; 0 x 0 = only an overview.
   // Size of the image that is cut into tiles or padded; 0 if neither applies.
   int resized_width = 0, resized_height = 0;
   std::vector<ImagePiece> pieces;  // In sequence order.
@@ -76,7 +76,7 @@ struct ImagePlan {
     for (const ImagePiece& piece : pieces) sum += piece.n_rows;
     return static_cast<int>(sum);
   }
-  // Returns the number of tokens that the image takes in the sequence: embeddings and markers.
+  // Returns the number of tokens that the image occupies in the sequence: embeddings and markers.
   int n_tokens() const {
     size_t sum = static_cast<size_t>(n_rows()) + after.size();
     for (const ImagePiece& piece : pieces) sum += piece.before.size();

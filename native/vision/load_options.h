@@ -11,7 +11,7 @@
 namespace monolith {
 
 // Reads the properties of a text model's file that a vision file must match. The result refers to the file's metadata,
-// so the file must outlive the result. Errors: kInvalidFile; the message states a key that is missing or not a number.
+// so the file must outlive the result. Errors: kInvalidFile; the message names a key that is missing or not a number.
 Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& tokenizer);
 
 // Returns the default kind of image preprocessing. For a Hugging Face folder (formats/hf/folder.h), this is the

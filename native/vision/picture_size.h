@@ -23,7 +23,7 @@ PictureSize smart_size(PictureSize picture, int factor, int64_t least, int64_t m
 PictureSize fitted_size(PictureSize picture, PictureSize place);
 
 // Scales the image's longer side to `longer` and returns the size of the smallest grid of tiles (`side` x `side`
-// pixels) that holds the result.
+// pixels) that contains the result.
 PictureSize tiled_size(PictureSize picture, int longer, int side);
 
 // Returns the candidate (width, height) that preserves the most pixels of the image. Among equal candidates, the one

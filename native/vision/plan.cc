@@ -150,7 +150,7 @@ class Planner {
     plan_.pieces.push_back(piece(PiecePart::kImage, size));
   }
 
-  // Adds the only part, which contains the whole image and the tiles of an image of size `all` (0 x 0: no tiles).
+  // Adds the only part, which contains the whole image and the tiles of an image of size `all` (0 x 0 = no tiles).
   void in_views(PictureSize all) {
     const int size = params_.image_size, side = params_.side_patches();
     TiledRows tiled{.columns = all.width / size, .rows = all.height / size};

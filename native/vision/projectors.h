@@ -50,7 +50,7 @@ enum class PatchPositions : uint8_t {
 // How queries and keys are rotated (2D RoPE). d is the head dimension.
 enum class PatchRotation : uint8_t {
   kNone,
-  kQwen,  // Pairs (i, i + d/2): the first d/4 pairs rotate by row, the rest by column.
+  kQwen,  // Pairs (i, i + d/2): the first d/4 pairs rotate by row, all others by column.
   // Adjacent pairs: the first half of the head rotates by row, the second half by column. The second half's frequencies
   // lie between those of the first half.
   kPixtral,
@@ -75,7 +75,7 @@ struct ProjectorTraits {
   bool mrope = false;
   // For image-dependent sizes: minimum and maximum area, as a number of squares whose sides are patch * merge pixels.
   int least = 0, most = 0;
-  // Marker tokens before and after all embeddings; empty: no token.
+  // Marker tokens before and after all embeddings; empty = no token.
   std::string_view before = {}, after = {};
 };
 

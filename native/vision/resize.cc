@@ -12,7 +12,7 @@ namespace {
 
 #include "vision/resize-inl.h"
 
-// For each value in a target row: the two or four source values from which it is interpolated, and its position between
+// For each value in a target row: the two or four source values that it is interpolated from, and its position between
 // them.
 struct Columns {
   std::array<std::vector<int32_t>, 4> at;

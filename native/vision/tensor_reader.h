@@ -69,8 +69,9 @@ class TensorReader {
   std::vector<float> floats(const GgufTensor& tensor);
   const float* keep(const std::vector<float>& numbers);
   const float* zeros(int64_t count);
-  // Sets what can be determined before the values are read: the sizes, the bytes, and whether the weight becomes a
-  // matrix of 16-bit integers. If it does not, `kept_as` is the widest type in which it may be stored.
+  // Sets the properties that can be determined before the values are read: the sizes, the number of bytes, and whether
+  // the weight becomes a matrix of 16-bit integers. If it does not, `kept_as` is the widest type that it may be stored
+  // in.
   void shape(EncoderLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as);
   void matrix(EncoderLinear& to, TensorType type, std::span<const std::byte> bytes);
   // Creates a matrix from floats. The floats are converted back to F16 or BF16 if the tensor has that type in the file.

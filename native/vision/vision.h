@@ -9,7 +9,7 @@
 //   VisionEncoder::begin  a part -> a run that advance() computes step by step      the backend's thread
 //
 // A VisionModel is immutable. Formulas and golden test vectors follow llama.cpp's libmtmd (August 2026), so a file
-// gives the same results as in llama.cpp.
+// produces the same results as in llama.cpp.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ struct VisionParams;
 // class token uses.
 enum class VisionResize : uint8_t { kLlamaCpp, kOriginal };
 
-// Limits set by the operator; they cannot exceed those in the file. 0 = the file's limit.
+// Limits set by the operator. They cannot exceed the limits in the file. 0 = the file's limit.
 struct VisionBounds {
   int64_t max_source_pixels = int64_t{1} << 27;  // Maximum size of an image as sent.
   int64_t max_pixels = 0;                        // Maximum size of a part whose size depends on the image.
@@ -92,7 +92,7 @@ struct PreparedPiece {
 
 class VisionModel {
  public:
-  // Errors: kUnsupported (the projector type is unknown; the message contains it), kInvalidFile (the message states a
+  // Errors: kUnsupported (the projector type is unknown; the message contains it), kInvalidFile (the message names a
   // key or tensor that is missing, contradicts another one, or is out of range). `file` need not outlive the call.
   static Result<std::shared_ptr<const VisionModel>> load(const GgufFile& file, const VisionBounds& bounds);
   ~VisionModel();
@@ -150,7 +150,7 @@ class EncoderRun {
 class VisionEncoder {
  public:
   // Bytes of backend memory that load() will use for weights, and for the working memory of the largest image part. On
-  // a CPU, only those pages of the working memory that are needed are touched.
+  // a CPU, only the pages of the working memory that are needed are touched.
   static size_t weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
                              VisionPrecision precision = VisionPrecision::kFast);
   static size_t work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,

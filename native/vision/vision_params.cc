@@ -13,7 +13,7 @@
 namespace monolith {
 namespace {
 
-// Limits far above those of any existing encoder, and low enough that products of the values cannot overflow.
+// Limits far above the values of any existing encoder, and low enough that products of the values cannot overflow.
 constexpr int kMaxSide = 1 << 14, kMaxPatch = 256, kMaxWidth = 1 << 15, kMaxInner = 1 << 18, kMaxLayers = 512;
 constexpr int kMaxHeadDim = 1024, kMaxMerge = 16, kMaxTiles = 256, kMaxCandidates = 4096;
 constexpr int64_t kMaxPixels = int64_t{1} << 26;   // Maximum number of pixels in an image part.
@@ -306,7 +306,7 @@ Result<VisionParams> VisionParams::read(const GgufFile& file, const VisionBounds
   if (Status s = Reader(file, params).read(); !s) return s.error();
   if (Status s = check_encoder_tensors(file, params); !s) return s.error();
   params.file = file_identity(file);
-  // The reference preprocessing gets its own identity, because equal pixels may have different positions with it.
+  // The reference preprocessing has a separate identity, because equal pixels may have different positions with it.
   if (params.original()) params.file.low ^= 1;
   return params;
 }

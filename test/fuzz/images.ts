@@ -1,5 +1,5 @@
-// Fuzzes image files given as bytes: each must either be refused with a declared error before its pixels are allocated,
-// or be decoded to the size given in its header.
+// Fuzzes image files given as bytes: each file must either be rejected with a declared error before its pixels are
+// allocated, or be decoded to the size given in its header.
 import { decodeImage, decodeRgb } from '../../src/generation/images/decode-image.js';
 import { apiError, ApiError } from '../../src/shared/errors.js';
 import { checkMessage, insist, type Target } from './target.js';

@@ -1,4 +1,4 @@
-// Fuzzes models' files and output: chat templates, and the tool calls parsed from a model's text.
+// Fuzzes model files and model output: chat templates, and the tool calls parsed from a model's text.
 import { ChatTemplate } from '../../src/generation/local/template/chat-template.js';
 import { CallStream } from '../../src/generation/local/tools/call-stream.js';
 import { FAMILIES, SPOKEN } from '../../src/generation/local/tools/syntaxes.js';
@@ -124,8 +124,8 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
 }
 
 /**
- * Any text that a model may write, in any tool call syntax. The first byte selects the syntax, the second how it is
- * split.
+ * Any text that a model can generate, in any tool call syntax. The first byte selects the syntax, and the second
+ * determines how the text is split.
  */
 export const tool_calls: Target = {
   seeds: syntaxes.flatMap((syntax, index) => {

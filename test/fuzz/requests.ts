@@ -1,4 +1,4 @@
-// Fuzzes request bodies given as bytes: an invalid request must be refused with a declared error, and an accepted
+// Fuzzes request bodies given as bytes: an invalid request must be rejected with a declared error, and an accepted
 // request must be serializable as JSON.
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { decodeBase64, dataOfUrl } from '../../src/generation/images/base64.js';

@@ -39,7 +39,7 @@ export function insist(holds: boolean, what: string): void {
   if (!holds) throw new Error(`invariant violated: ${what}`);
 }
 
-/** Pseudo-random numbers derived from the input, which determine where it is split. */
+/** Pseudo-random numbers derived from the input. They determine where the input is split. */
 export function* drawn(from: number): Generator<number, never> {
   let state = from + 1;
   for (;;) {

@@ -8,7 +8,7 @@ const kLimitMs = 1_200_000;
 
 /** Executables that only npm run test:slow builds and runs (cuda.slow.ts). */
 export const kSlow = ['tests_cuda', 'tests_engine_cuda'];
-/** Executables that take minutes. Each has a test file of its own and runs in parallel with the others. */
+/** Executables that take minutes. Each has a separate test file and runs in parallel with the others. */
 export const kLong = ['tests_engine', 'tests_model'];
 
 /** Runs an executable with the given arguments as a subtest. */

@@ -90,7 +90,7 @@ class Kernels {
         }
         for (const int64_t n : columns) {
           if (out_of_time(name)) return;
-          const int64_t places = most / n;  // How many ranges of `x` and `out` the calls cycle through.
+          const int64_t places = most / n;  // Number of ranges of `x` and `out` that the calls cycle through.
           const double seconds = time_calls(runtime_, options_, n_sets, [&, rows = rows, cols = cols](int i) {
             const int64_t place = i % std::min<int64_t>(places, 64);
             const MatmulTarget target{weights[static_cast<size_t>(i % n_sets)].get(), out + place * n * rows, rows};
@@ -225,7 +225,7 @@ class Kernels {
       library_->convert(scratch, x, cols, n);
       done &= library_->multiply(scratch, target, n) == rows;
     });
-    // Packed weights are passed as they are. The result is meaningless, but the time is the same.
+    // Packed weights are passed without conversion. The result is meaningless, but the time is the same.
     const double alone = time_calls(runtime_, options_, n_sets, [&](int i) {
       const auto& matrix = static_cast<const CudaMatrix&>(*weights[static_cast<size_t>(i % n_sets)]);
       done &= alone_->multiply({rows, n, cols, rows, matrix.data(), scratch.activations(), out, false});
@@ -243,8 +243,8 @@ class Kernels {
     results_.left_out.push_back(name + ": out of time");
     return true;
   }
-  // Returns how many input sets of `bytes` bytes are needed to reach kCacheTimes times the size of the L2 cache in
-  // total, at least 2 and at most 32.
+  // Returns the number of input sets of `bytes` bytes whose total size is kCacheTimes times the L2 cache size, clamped
+  // to between 2 and 32.
   int sets(double bytes) const {
     if (options_.tiny) return 2;
     const double most = kCacheTimes * static_cast<double>(runtime_.device().l2_bytes);

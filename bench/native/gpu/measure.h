@@ -21,7 +21,7 @@ struct Options {
   int device = 0;
   bool tiny = false;  // Use sizes for the emulator, to check that the benchmark works.
   bool kernels = true, models = true;
-  // Peak rate of 16-bit matmuls in TFLOP/s; 0: use the best rate measured. The peak rate of 8-bit matmuls is twice as
+  // Peak rate of 16-bit matmuls in TFLOP/s; 0 = use the best measured rate. The peak rate of 8-bit matmuls is twice as
   // high.
   double tflops = 0;
   double seconds = 400;  // No new measurement starts after this many seconds.
@@ -37,8 +37,8 @@ inline double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// The arithmetic unit that, besides memory, limits a kernel: no matrix unit, or the matrix unit with 16-bit or with
-// 8-bit operands.
+// The arithmetic unit that limits a kernel in addition to memory: none, or the matrix unit with 16-bit or 8-bit
+// operands.
 enum class Unit : uint8_t { kNone, kHalf, kByte };
 
 struct KernelResult {

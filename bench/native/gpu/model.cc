@@ -129,7 +129,7 @@ class RandomModel {
     return out;
   }
 
-  // Maps `head`, followed by as many copies of `period` as fill `size` bytes.
+  // Maps `head`, followed by enough copies of `period` to fill `size` bytes.
   void map(const std::vector<std::byte>& head, size_t size, const std::vector<std::byte>& period) {
     const int head_file = memory_file(head), period_file = memory_file(period);
     mapped_ = size + period_;
@@ -165,7 +165,7 @@ class ModelBench {
   ModelBench(const Options& options, const Clock& clock, Results& results)
       : options_(options), clock_(clock), results_(results) {}
 
-  // Backend settings. The defaults are the engine's.
+  // Backend settings, with the same defaults as the engine.
   struct Way {
     bool recording = true, invariant = true, early_launch = true;
     std::string text() const {

@@ -16,7 +16,7 @@
 namespace monolith {
 namespace {
 
-// Upper limit on the number of threads, above any machine's core count: a typing error must not start a million
+// Upper limit on the number of threads, above any machine's core count: a typo in the settings must not start a million
 // threads.
 constexpr int kMaxThreads = 1024;
 
@@ -142,7 +142,7 @@ Status CpuBackend::reserve(int max_rows, int64_t max_cols, int max_context, int 
 
 void CpuBackend::embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) {
   const CpuMatrix& matrix = static_cast<const CpuMatrix&>(table);
-  // A row takes a few microseconds, so splitting the work across threads pays off for prefill but not for decode.
+  // A row takes a few microseconds, so splitting the work across threads is worthwhile for prefill but not for decode.
   pool_.parallel_for(rows.value(), kEmbedGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) matrix.dequantize_row(tokens[row], out + row * matrix.cols);
   });

@@ -172,8 +172,8 @@ void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
       weights[i] = scores[best[i]];
       sum += weights[i];
     }
-    // All scores may underflow to 0. With chunks, they are small if the logits of all chunks are small; the limit is
-    // llama.cpp's.
+    // All scores may underflow to 0. With chunks, the scores are small if the logits of all chunks are small.
+    // kMinChunkSum is the same limit as in llama.cpp.
     constexpr float kMinChunkSum = 0x1p-14f;
     const float least = router.experts_per_chunk > 1 ? kMinChunkSum : std::numeric_limits<float>::min();
     sum = router.normalized ? std::max(sum, least) : 1.0f;
@@ -267,7 +267,7 @@ struct CpuMixture::Product {
     const int type = panel_type_index(matrix.layout().type);
     const bool pairs = mixture.kernels_of_[expert] == KernelKind::kPair;
     // While the first rows are multiplied by two panels, the kernels prefetch the next two panels, because pair kernels
-    // do no other prefetching.
+    // do not prefetch anything else.
     const auto panel_lines = static_cast<int64_t>(matrix.layout().records / kLineBytes);
     const int64_t blocks = std::max<int64_t>(cols / 32, 1);  // At least 1, because `cols` may be 16.
     const int next_lines = static_cast<int>((2 * panel_lines + blocks - 1) / blocks);
@@ -377,7 +377,7 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   const MatmulTarget both[] = {{mixture.gate, gate_, n_ff, mixture.gate_bias},
                                {mixture.up, gateless ? gate_ : up_, n_ff, mixture.up_bias}};
   const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
-  // With a single row, all slots have the same packed input, because each slot is a tile of its own. Not shared if an
+  // With a single row, all slots have the same packed input, because each slot is a separate tile. Not shared if an
   // expert may run twice for a token.
   const bool shared_lines = n_rows == 1 && mixture.router.experts_per_chunk == 1;
   const int packed_slots = shared_lines ? 1 : n_slots;

@@ -34,7 +34,7 @@ class CpuMixture {
 
   // Bytes that reserve() allocates; 0 if there are no experts.
   static size_t bytes_for(int max_rows, const MixtureShape& shape);
-  // Errors: kInvalidArgument (more experts per token than there are, or sizes that are not multiples of
+  // Errors: kInvalidArgument (more experts per token than experts in total, or sizes that are not multiples of
   // kExpertRowMultiple), kOutOfMemory.
   Status reserve(int max_rows, const MixtureShape& shape);
 

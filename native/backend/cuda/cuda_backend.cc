@@ -34,9 +34,10 @@ namespace {
 
 using namespace cuda;
 
-// Upper estimates of the device memory that CUDA itself uses. Allocations: small ones share blocks of 2 MiB, and one of
-// 1 MiB or more occupies whole blocks. Code: loaded when a kernel is first launched; the code of all files, for three
-// GPU architectures, is 18 MB. CUDA graphs: one node per launch, whose arguments and descriptor stay on the device.
+// Upper estimates of the device memory that CUDA itself uses. Allocations: small allocations share blocks of 2 MiB, and
+// an allocation of 1 MiB or more occupies whole blocks. Code: loaded when a kernel is first launched; the code of all
+// files, for three GPU architectures, is 18 MB. CUDA graphs: one node per launch, whose arguments and descriptor stay
+// on the device.
 constexpr size_t kAllocationPiece = size_t{2} << 20, kMinWholePieces = size_t{1} << 20, kSmallUnit = 512;
 constexpr size_t kCodeBytes = size_t{32} << 20;
 // Rough number of scratch allocations of a backend and a KV cache.
@@ -190,7 +191,7 @@ class CudaBackend final : public Backend {
   bool is_asynchronous() const override { return true; }
   void wait() override { runtime_->synchronize(); }
 
-  // Not reached: Adapter::load() calls supports() first, which refuses LoRA adapters.
+  // Not reached: Adapter::load() first calls supports(), which rejects LoRA adapters.
   Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource&) override {
     return unsupported(OperationKind::kAddAdapters);
   }

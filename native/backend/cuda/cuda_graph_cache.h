@@ -1,4 +1,4 @@
-// The cache of CUDA graphs: decode steps are captured once per batch size and replayed from then on. The cache also
+// The cache of CUDA graphs: decode steps are captured once per batch size and replayed after that. The cache also
 // records why captures failed. Used by the engine thread only, except note().
 #pragma once
 
@@ -18,9 +18,8 @@ namespace monolith::cuda {
 enum class RecordingOutcome : uint8_t { kRecorded, kRefused, kNoMemory };
 
 // Decides when steps of one batch size are captured as a CUDA graph, and when a failed capture is retried. Programmatic
-// dependent launch may be the reason for a refused capture, so the next attempt does without it. If that attempt is
-// refused too, or memory is short, retries back off exponentially. They never stop, because memory may become free
-// again.
+// dependent launch can make a capture fail, so the next attempt disables it. If that attempt fails too, or memory is
+// short, retries back off exponentially. Retries never stop, because memory may become free again.
 class RecordingTries {
  public:
   // Bounds of the retry delay, counted in steps of this batch size.
@@ -56,8 +55,7 @@ class CudaGraphCache {
  public:
   CudaGraphCache(Runtime& runtime, bool early_launch) : runtime_(runtime), early_launch_(early_launch) {}
 
-  // Returns the batch size to which a step of `n_rows` decode tokens is padded, or 0 if steps of that size are never
-  // captured.
+  // Returns the padded batch size of a step of `n_rows` decode tokens, or 0 if steps of that size are never captured.
   static int padded_rows(int n_rows);
   // Number of batch sizes that can be captured.
   static size_t n_sizes();
@@ -66,7 +64,7 @@ class CudaGraphCache {
   void forget() { steps_.clear(); }
   // Aborts the capture of a step that failed.
   void drop();
-  // Starts a step of `rows` decode tokens of one model. `rows`: 0 for steps that are not captured. `has_splits`:
+  // Starts a step of `rows` decode tokens of one model. `rows` is 0 for steps that are not captured. `has_splits`:
   // whether any token's context is split over several warps, which requires an additional attention kernel. Returns
   // true if end() will replay a graph, in which case no operation needs to be launched.
   bool begin(const void* model, int rows, bool has_splits);

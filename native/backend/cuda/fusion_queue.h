@@ -1,7 +1,7 @@
 // Defers an operation until the next one is known, so that kernels can be fused. An operation whose output is the input
 // of the next matmul is held back and then runs in the same kernel as the conversion of the matmul's input. If any
-// other operation comes first, the held operation runs by itself, so operations take effect in the order in which they
-// were requested. The bits are the same either way.
+// other operation comes first, the held operation runs by itself, so operations take effect in the order of the calls.
+// The bits are the same either way.
 //
 // Owned and used by the engine thread. Never allocates.
 #pragma once
@@ -67,7 +67,7 @@ Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarge
                   InputUse use);
 
 // Returns the per-head norms `first` and `second` for fusion with a RoPE call if they normalize that call's queries and
-// keys. Returns none if either operation is something else or no kernel can do both.
+// keys. Returns an empty result if either deferred operation is not such a norm, or if no kernel supports the fusion.
 HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& second, const RopeLaunch& call,
                          int n_dims);
 

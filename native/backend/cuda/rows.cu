@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kRowThreads) rms_norm_quads_kernel(const Float
 }
 
 // Layer norm: computes the mean first, then the squared deviations. A null `weight` means all ones; a null `bias` means
-// none. `weight` has n_weights rows, which consecutive rows of x use in turn.
+// no bias. `weight` has n_weights rows, which consecutive rows of x use in turn.
 __global__ void __launch_bounds__(kRowThreads)
     layer_norm_kernel(const float* x, const float* weight, unsigned n_weights, const float* bias, float eps,
                       int64_t dim, float* out) {

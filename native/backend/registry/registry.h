@@ -12,13 +12,13 @@
 
 namespace monolith {
 
-// The options for creating a backend. A backend ignores the options that do not concern it.
+// The options for creating a backend. Each backend ignores the options that do not apply to it.
 struct BackendOptions {
   std::string device = "auto";  // "auto", a backend's name, or NAME:N for its device number N.
   int threads = 0;              // CPU: 0 = one thread per core.
   std::string isa = "auto";     // CPU: see CpuBackendOptions.
   Arithmetic arithmetic = Arithmetic::kProduction;
-  bool batch_invariant = true;  // A token's result has the same bits whatever else is in the batch.
+  bool batch_invariant = true;  // A token's result has the same bits regardless of the rest of the batch.
   std::string cublaslt = {};    // CUDA: path of cuBLASLt, or "auto" (see CudaBackendOptions).
 
   bool operator==(const BackendOptions&) const = default;
@@ -38,7 +38,7 @@ struct BackendKind {
 // All kinds, in the order in which "auto" tries them. Each link variant (backend/registry/) defines it.
 std::span<const BackendKind> backend_kinds();
 
-// Whether make_backend() accepts this device name, whether or not there is such a device.
+// Whether make_backend() accepts this device name, whether or not such a device exists.
 bool is_device(std::string_view name);
 // The device names that is_device() accepts, for messages: "auto, cpu, cuda or cuda:N".
 std::string device_names();

@@ -33,7 +33,7 @@ Result<LoraFile> open_lora(const std::string& path, const HyperParams& params) {
   return hf::open_lora_folder(path, base);
 }
 
-// Returns the approximate maximum of the bytes that loading an adapter takes: the factors, the copies of the largest
+// Returns the approximate peak memory use of loading an adapter, in bytes: the factors, the copies of the largest
 // pair's values while it is converted, and the memory that Model::reserve_adapters() allocates for a step.
 uint64_t bytes_to_load(const LoraFile& file, const ModelLimits& limits) {
   uint64_t values = 0, largest = 0;
@@ -97,7 +97,7 @@ Result<std::shared_ptr<LoadedAdapter>> AdapterSet::read(const std::string& path,
   return loaded;
 }
 
-// Returns how many bytes the next adapter may use. Fails if there are already kMaxAdapters adapters.
+// Returns the number of bytes that the next adapter may use. Fails if there are already kMaxAdapters adapters.
 Result<size_t> AdapterSet::room() {
   const std::lock_guard lock(mutex_);
   remove_freed();

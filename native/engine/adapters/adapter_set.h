@@ -52,7 +52,7 @@ class AdapterUse {
 
 class AdapterSet {
  public:
-  // `most_bytes`: maximum memory of all adapters together.
+  // `most_bytes`: maximum total memory of all adapters.
   AdapterSet(Model& model, size_t most_bytes) : model_(model), most_bytes_(most_bytes) {}
 
   // Loads an adapter from a GGUF file or a PEFT folder. `reserve` is called with the adapter's rank and must call
@@ -70,7 +70,7 @@ class AdapterSet {
     std::weak_ptr<LoadedAdapter> used;      // Expires when the adapter is freed.
   };
 
-  // Sets `claim` to the memory that the adapter takes, before it allocates any.
+  // Sets `claim` to the memory that the adapter needs, before allocating any of it.
   Result<std::shared_ptr<LoadedAdapter>> read(const std::string& path, const AdapterOptions& options,
                                               MemoryClaim& claim);
   Result<size_t> room();

@@ -43,7 +43,7 @@ uint64_t hash_sampled(std::span<const std::byte> data, uint64_t seed) {
   return data.size() <= kSamples * kSampleBytes ? seed : hash_number(data.size(), seed);
 }
 
-// Calls use(data) for the file's ranges that hold the tensor.
+// Calls use(data) for the file ranges that contain the tensor.
 template <typename Use>
 void for_each_place(const GgufTensor& tensor, Use&& use) {
   if (tensor.source == nullptr) return use(tensor.data);

@@ -1,4 +1,4 @@
-// Describes a model file and the memory that loading it would take, using the same functions as the loader.
+// Describes a model file and the memory that loading it would require, using the same functions as the loader.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ struct EmbeddingInfo {
   Pooling pooling = Pooling::kNone;
   bool is_encoder = false;          // The model is a text encoder and cannot generate text.
   int max_tokens = 0;               // Maximum number of tokens per text.
-  std::vector<std::string> labels;  // Names of a reranker's scores; empty if the file does not state them.
+  std::vector<std::string> labels;  // Names of a reranker's scores; empty if the file does not specify them.
   // Special tokens that EncodeOptions::add_special adds before and after a text.
   std::vector<TokenId> prefix, suffix;
-  TokenId separator = kNoToken;  // Token between the two texts of a pair; kNoToken if the file does not state it.
+  TokenId separator = kNoToken;  // Token between the two texts of a pair; kNoToken if the file does not specify it.
 };
 
 // Properties of a model that this build can run. Strings are copied from the file and may be invalid UTF-8.
@@ -32,7 +32,7 @@ struct ModelInfo {
   std::string architecture;
   std::optional<std::string> name;
   int64_t parameters = 0;  // Number of values in all tensors except derived ones (rope_freqs).
-  int context_length = 0;  // As stated in the file.
+  int context_length = 0;  // As specified in the file.
   int mtp_layers = 0;      // Number of MTP layers in the file.
   int layers = 0, heads = 0, kv_heads = 0, head_dim = 0, embedding = 0;
   int feed_forward = 0;               // Feed-forward dimension; for MoE models, that of one expert.

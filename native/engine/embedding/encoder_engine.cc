@@ -33,7 +33,7 @@ using JobPtr = std::unique_ptr<EncoderJob>;
 // Maximum interval between two checks of the time limits of waiting texts.
 constexpr std::chrono::milliseconds kExpiryInterval{100};
 
-// Delay after a failed memory allocation before the engine thread tries again.
+// Delay before the engine thread retries after a failed memory allocation.
 constexpr std::chrono::milliseconds kRetryInterval{10};
 
 // Added to the nice value of the engine's threads. If they compete for a core with the threads of another engine, they
@@ -269,7 +269,7 @@ class EncoderEngine final : public Engine {
     Inbox taken;
     for (;;) {
       take_inbox(taken);
-      // A failure is reported to clients by the next iteration, because the report may need memory, too.
+      // A failure is reported to clients in the next iteration, because the report may need memory too.
       try {
         apply(taken);
         if (taken.close)
@@ -369,7 +369,7 @@ class EncoderEngine final : public Engine {
     slice_failed_ = false;  // Not reached if an allocation failed.
   }
 
-  // Ends texts that are over their time limits. Starts a batch if none is running, and computes its next slice.
+  // Ends texts that have exceeded their time limits. Starts a batch if none is running, and computes its next slice.
   void advance() {
     const Clock::time_point now = Clock::now();
     const auto passed = [now](Clock::time_point since, uint32_t limit_ms) {

@@ -21,8 +21,8 @@ struct EncoderJob {
   std::shared_ptr<Channel> channel;
   std::vector<TokenId> tokens;
   uint64_t organization = 0;
-  uint32_t queue_wait_ms = 0;  // Maximum time in the queue, in ms; 0: no limit.
-  uint32_t generation_ms = 0;  // Maximum time from the start of the job's batch, in ms; 0: no limit.
+  uint32_t queue_wait_ms = 0;  // Maximum time in the queue, in ms; 0 = no limit.
+  uint32_t generation_ms = 0;  // Maximum time from the start of the job's batch, in ms; 0 = no limit.
   Clock::time_point submitted_at;
   std::optional<Clock::time_point> started_at;
   bool ended = false;  // The job was finished, failed or cancelled. No further event of it is emitted.

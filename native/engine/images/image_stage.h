@@ -3,8 +3,8 @@
 //
 // Organizations take turns, one image tile at a time; within an organization, requests are served in order of arrival.
 // The total size of the embeddings that requests hold or are computing is limited. A request that would exceed the
-// limit waits until others have ended; a request larger than the limit is processed only while no other request holds
-// embeddings.
+// limit waits until other requests have ended. A request larger than the limit is processed only while no other request
+// holds embeddings.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class EngineCounters;
 class ImageStage {
  public:
   // `encoder` must outlive the ImageStage. If it is null, no request has images, because check_request() rejects them.
-  // `input_width`: floats per embedding row. `max_bytes`: size of the embedding cache and, separately, the limit for
+  // `input_width`: floats per embedding row. `max_bytes`: maximum size of the embedding cache, and separately of the
   // embeddings held by requests.
   ImageStage(VisionEncoder* encoder, int64_t input_width, size_t max_bytes, EngineCounters& counters);
 

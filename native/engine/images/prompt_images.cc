@@ -8,8 +8,8 @@
 namespace monolith {
 namespace {
 
-// Token ID at the positions of image embeddings. Only models with a per-layer token lookup look this token up, in that
-// second table; other models do not use its embedding.
+// Token ID at the positions of image embeddings. Only models with a per-layer token lookup look this token up, in their
+// second embedding table. Other models do not use its embedding.
 constexpr TokenId kPlaceholder = 0;
 
 std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const ImagePiece& piece) {

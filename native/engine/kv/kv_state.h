@@ -23,9 +23,9 @@ struct KvState {
   int n_planned = 0;        // Tokens that the step being planned computes.
   int n_drafted = 0;        // Draft tokens of the step in flight that are not yet accepted.
   // Recurrent-state slots: the state after n_computed tokens, and the state after the draft tokens of the step in
-  // flight. kNoSlot: none.
+  // flight. kNoSlot = none.
   SlotId slot = kNoSlot, draft_slot = kNoSlot;
-  NodeId answer_snapshot = kNoNode;  // Last output node with a snapshot stored by this sequence; kNoNode: none.
+  NodeId answer_snapshot = kNoNode;  // Last output node with a snapshot stored by this sequence; kNoNode = none.
 
   // Allocates memory for up to `n_pages` pages per table, so that later changes to the tables allocate nothing. If it
   // throws std::bad_alloc, nothing has changed.

@@ -7,7 +7,7 @@
 
 namespace monolith {
 
-// Entries in the order in which they became unused. `Id` is an integer or an enumeration; -1 means no entry.
+// Entries ordered by the time at which they became unused. `Id` is an integer or an enumeration; -1 means no entry.
 template <typename Id>
 class LruList {
  public:
@@ -42,7 +42,7 @@ class LruList {
     (gone.newer != kNone ? link(gone.newer).older : newest_) = gone.older;
   }
 
-  // True if the links are consistent, the list has `n` entries, and `belongs` holds for each of them.
+  // True if the links are consistent, the list has `n` entries, and `belongs` returns true for each entry.
   template <typename Belongs>
   bool consistent(int64_t n, Belongs&& belongs) const {
     Id older = kNone;

@@ -10,7 +10,7 @@ namespace monolith {
 namespace {
 
 constexpr int64_t kContextsWanted = 4, kContextsWantedOnDevice = 256;
-constexpr int64_t kMaxPages = INT32_MAX;  // Limit of the number of pages, because page ids are 32-bit integers.
+constexpr int64_t kMaxPages = INT32_MAX;  // Limit on the number of pages, because page ids are 32-bit integers.
 
 constexpr int kMaxRows = 65'536;
 constexpr int kMaxLogitRows = 4'096;
@@ -37,7 +37,7 @@ Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, 
 
 // Sets the number of recurrent-state slots. The target is three per sequence: its current state, a snapshot in its
 // output and one in its prompt. The slots take at most a quarter of device memory or a sixteenth of machine memory, but
-// there are always at least two.
+// there are always at least two slots.
 Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) {
   if (slot_bytes == 0) return {};
   constexpr uint64_t kMin = 2;
@@ -67,7 +67,7 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   int64_t pages = 0;
   uint64_t room = budget.kv_bytes;
   if (page_bytes == 0) {
-    // No layer stores anything in pages. Pages then serve only as node ids of the prefix cache.
+    // No layer stores anything in pages, so pages serve only as node ids of the prefix cache.
     pages = std::min(wanted, kMaxPages);
   } else if (budget.kv_bytes > 0) {
     if (budget.memory > 0 && budget.kv_bytes > budget.memory) {

@@ -36,11 +36,11 @@ struct PageChoice {
 inline constexpr uint64_t kMaxDefaultKvBytes = uint64_t{8} << 30;
 
 // Chooses the context length and the number of pages. `page_bytes` comes from a MemoryPlan.
-// - kv_bytes > 0: the pool has that many bytes. The context is the configured one, or the file's, limited to what the
-//   pool holds.
+// - kv_bytes > 0: the pool has that many bytes. The context length is the configured length or the file's, limited to
+//   the positions that fit in the pool.
 // - kv_bytes = 0: the pool holds 4 full contexts but takes at most a quarter of `memory`. For sliding-window layers, a
-//   full context counts as only the pages that one sequence holds at a time. Without a configured context (0), the
-//   context is shortened until one sequence fits into that quarter. A configured context may take up to half of
+//   full context counts as only the pages that one sequence holds at a time. If no context length is configured (0),
+//   the context is shortened until one sequence fits into that quarter. A configured context may take up to half of
 //   `memory` and is shortened only beyond that. If a quarter of `free`, capped at kMaxDefaultKvBytes, is larger, the
 //   pool has that size instead.
 // - On a device, no other program needs the memory: the pool takes three quarters instead of a quarter, nine tenths
@@ -54,8 +54,8 @@ inline constexpr int kHeadroom = 4;
 inline constexpr size_t kHeadroomBytes = size_t{128} << 20;
 
 // Chooses the limits for loading `file`: returns `limits` with max_context, n_pages and n_slots filled in and headroom
-// added. The MTP layer is disabled if the file has none or has one that this build cannot compute. `head` is the draft
-// head's file, as for Model::plan(). Returns kOutOfMemory or the errors of choose_pages() and Model::plan().
+// added. The MTP layer is disabled if the file does not contain an MTP layer that this build can compute. `head` is the
+// draft head's file, as for Model::plan(). Returns kOutOfMemory or the errors of choose_pages() and Model::plan().
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits, int max_context,
                                   uint64_t kv_bytes, const GgufFile* head = nullptr);
 

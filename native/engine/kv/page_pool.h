@@ -1,6 +1,6 @@
 // Reference counts and free list of an engine's KV pages. Owned by the engine thread.
 //
-// A page group is the unit of allocation: one page, or a chain of pages that hold the same positions for different
+// A page group is the unit of allocation: one page, or a chain of pages that store the same positions for different
 // layers and share one reference count. The id of its first page stands for the group. Every allocated group is either
 // referenced or cached, and free + cached + referenced pages == size():
 //
@@ -28,7 +28,7 @@ class PagePool {
 
   int64_t size() const { return n_pages_; }
   // Number of pages that have ever been allocated; their ids are 0 .. touched() - 1. Free pages in this range are
-  // reused before untouched ones.
+  // reused before untouched pages are allocated.
   int64_t touched() const { return static_cast<int64_t>(ref_counts_.size()); }
   int64_t free() const { return static_cast<int64_t>(free_.size()) + size() - touched(); }
   int64_t cached() const { return cached_; }

@@ -1,11 +1,11 @@
 // Prefix cache: a trie of full KV pages with one root per organization. A request reuses the longest prefix that an
 // earlier request of its organization has computed. Owned by the engine thread; built on PagePool.
 //
-// A node of the trie stands for kPageTokens positions of one prefix. It has an id of its own (NodeId) and a location:
-// where the keys and values of its positions are stored, for example in a page group (see PagePool), called a page
-// below. A node is found through a hash chained over the position keys of its ancestors. A hit also requires the same
-// parent node and the same kPageTokens keys (or, at the root, the same organization). A hash collision therefore costs
-// one comparison but can never yield a wrong node.
+// A node of the trie stands for kPageTokens positions of one prefix. It has an id (NodeId), which is independent of
+// page ids, and a location: where the keys and values of its positions are stored, for example in a page group (see
+// PagePool), called a page below. A node is found through a hash chained over the position keys of its ancestors. A hit
+// also requires the same parent node and the same kPageTokens keys (or, at the root, the same organization). A hash
+// collision therefore costs one comparison but can never yield a wrong node.
 //
 //   organization ──► node 7 [k0 .. k15] ──► node 3 [k16 .. k31] ──► node 9
 //                    page 40           │    page 12                 page 5
@@ -53,7 +53,7 @@ struct PrefixCacheOptions {
   uint64_t seed;  // Keys the hash and the position keys, so that clients cannot construct hash collisions.
   uint64_t hash_mask = ~uint64_t{0};  // Lets tests force collisions.
   KvLayout layout = {};
-  int64_t max_nodes = 0;  // 0: one for each page group.
+  int64_t max_nodes = 0;  // 0 = one for each page group.
   int n_slots = 0;        // Slots of recurrent state.
 };
 
@@ -77,7 +77,7 @@ class PrefixCache {
   const StateSlots& slots() const { return slots_; }
   uint64_t seed() const { return seed_; }
   const PagePool& pool() const { return pool_; }
-  // Pages that can still be allocated: free ones and cached ones.
+  // Number of pages that can still be allocated: free and cached pages.
   int64_t available() const { return pool_.free() + pool_.cached(); }
   // True if allocate() can succeed `n` more times and allocate_window() `n_window` more times.
   bool has_room(int64_t n, int64_t n_window) const {
@@ -96,14 +96,14 @@ class PrefixCache {
   void share_window(PageId page);
   // `first_to_leave`: the page becomes the first to be evicted instead of the last.
   void release_window(PageId page, bool first_to_leave = false);
-  // Evicts all unreferenced nodes of `organization`; nullopt: of all organizations. Takes time linear in the number of
-  // unreferenced nodes.
+  // Evicts all unreferenced nodes of `organization`, or of all organizations if it is nullopt. Takes time linear in the
+  // number of unreferenced nodes.
   void clear(std::optional<uint64_t> organization);
   // Releases all nodes and pages of one sequence, deepest first, and clears the tables.
   void release_all(KvState& kv);
 
-  // Finds the node that follows `parent` (kNoNode: the first node of `organization`) and stands for positions with
-  // these keys. Returns kNoNode if there is none. Takes no reference.
+  // Finds the child of `parent` (kNoNode: the root of `organization`) whose positions have these keys. Returns kNoNode
+  // if there is none. Takes no reference.
   NodeId find(uint64_t organization, NodeId parent, const PageKeys& keys) const;
   uint64_t n_lookups() const { return n_lookups_; }  // Number of calls of find(). For tests.
   // Add and remove a reference to a node. A node without references stays in the cache until it is evicted.
@@ -119,16 +119,17 @@ class PrefixCache {
   // already is a node for these positions, it is returned and `page` is released. Returns kNoNode and changes nothing
   // if all nodes are referenced.
   NodeId insert(uint64_t organization, NodeId parent, const PageKeys& keys, PageId page);
-  // Attaches `window` to `node`, to which the caller must hold a reference. If the node already has a window page,
+  // Attaches `window` to `node`. The caller must hold a reference to the node. If the node already has a window page,
   // releases `window` and moves the caller's page reference to the existing one. Returns the node's window page.
   PageId insert_window(NodeId node, PageId window);
 
-  // Distinguishes the nodes that an id stands for over time: it changes when the node is evicted.
+  // Returns a number that changes when the node is evicted, so that callers can detect that the id now stands for a
+  // different node.
   uint32_t generation(NodeId node) const { return at(node).generation; }
   bool contains(NodeId node, uint32_t generation) const {
     return static_cast<size_t>(node) < nodes_.size() && in_use(node) && at(node).generation == generation;
   }
-  // Flags of PageExporter: which parts of the node were exported in the export period `period`. Lost on eviction.
+  // Flags of PageExporter: the parts of the node that were exported in export period `period`. Lost on eviction.
   uint8_t exported(NodeId node, uint32_t period) const {
     return at(node).export_period == period ? at(node).exported : 0;
   }
@@ -139,7 +140,7 @@ class PrefixCache {
 
   // True if pool, trie, hash chains and LRU lists are consistent. O(pages); for tests and the idle engine.
   bool consistent() const;
-  // Also checks that the references to nodes and pages are exactly those of the given sequences.
+  // Also checks that the given sequences account for all references to nodes and pages.
   bool consistent(std::span<const KvState* const> sequences) const;
 
  private:
@@ -150,7 +151,7 @@ class PrefixCache {
     NodeId parent = kNoNode;
     NodeId next_in_bucket = kNoNode;
     int32_t n_children = 0;
-    int32_t ref_count = kUnused;  // kUnused: not in the trie.
+    int32_t ref_count = kUnused;  // kUnused = not in the trie.
     uint32_t generation = 0, export_period = 0;
     uint8_t exported = 0;
     NodeLocation location, window;

@@ -1,7 +1,7 @@
-// Reference counts of the slots that hold recurrent state, and which slots are prefix-cache snapshots. Owned by the
+// Reference counts of the slots that store recurrent state, and which slots are prefix-cache snapshots. Owned by the
 // engine thread.
 //
-// A slot holds the recurrent state of a sequence after one position (backend/recurrence.h). A running sequence
+// A slot stores the recurrent state of a sequence after one position (backend/recurrence.h). A running sequence
 // references the slot from which it continues. A prefix-cache node may reference the slot with the state after the
 // node's page: its snapshot. A slot with several references is read-only: a sequence that continues from it writes to
 // another slot. Forks, cache hits and snapshots therefore share slots without a copy.
@@ -35,7 +35,7 @@ class StateSlots {
   int size() const { return static_cast<int>(slots_.size()); }
   int free() const { return static_cast<int>(free_.size()); }
   int snapshots() const { return n_snapshots_; }
-  // Slots that allocate() can still return: free ones and unused snapshots.
+  // Number of slots that allocate() can still return: free slots and unused snapshots.
   int available() const { return free() + n_unused_; }
   int32_t ref_count(SlotId slot) const { return at(slot).ref_count; }
 

@@ -49,8 +49,8 @@ Error of_draft(const LoadOptions& options, const Error& error) {
   return {error.code, options.draft_path + ": " + error.message};
 }
 
-// Checks that an EAGLE-3 head was made for this model. If the head's file contains a vocabulary, it must be the
-// model's.
+// Checks that an EAGLE-3 head was made for this model. If the head's file contains a vocabulary, it must match the
+// model's vocabulary.
 Status check_head(const GgufFile& head, const Tokenizer& tokenizer, const HyperParams& params) {
   if (head.find("tokenizer.ggml.tokens") != nullptr) {
     auto own = load_tokenizer(head);

@@ -1,5 +1,5 @@
 // Loads a model and everything needed to serve it: backend, draft model or EAGLE-3 head, vision encoder and engine.
-// Decides how much memory each of them gets. Any thread; concurrent loads share the machine's free memory.
+// Decides how much memory each component gets. Any thread; concurrent loads share the machine's free memory.
 #pragma once
 
 #include <functional>
@@ -36,8 +36,8 @@ struct LoadedEngine {
 Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const LoadOptions& options,
                                                   const std::function<void(float)>& progress = {});
 
-// Fills in the defaults that depend on the device, such as the tokens per step. A GPU gets larger steps because each
-// prefill step reads all weights, and in that time a GPU can compute many tokens.
+// Fills in the defaults that depend on the device, such as the tokens per step. Steps are larger on a GPU: each prefill
+// step reads all weights, and a GPU can compute many tokens in that time.
 LoadOptions for_backend(LoadOptions options, const Backend& backend);
 
 // What open_engine() would load.

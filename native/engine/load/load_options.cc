@@ -14,7 +14,7 @@ using Type = LoadOption::Type;
 
 constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;  // JavaScript's.
+constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;  // JavaScript's Number.MAX_SAFE_INTEGER.
 constexpr int64_t kMaxSnapshotTokens = 1 << 20;
 constexpr int64_t kMaxSourcePixels = 1'000'000'000, kMaxTiles = 1000;
 

@@ -64,7 +64,7 @@ struct LoadOption {
   void (*set)(LoadOptions& options, const OptionValue& value);  // Requires a value of the type and in range.
   std::string_view meaning;
 };
-// All options, in the order in which they are read.
+// All options, in reading order.
 std::span<const LoadOption> load_options();
 
 }  // namespace monolith

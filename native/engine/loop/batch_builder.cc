@@ -9,13 +9,13 @@
 namespace monolith {
 namespace {
 
-// Rotary position of `position` in a sequence with these spans, which must be in ascending order.
+// Returns the rotary position of `position` in a sequence with these spans, which must be in ascending order.
 RopePosition rope_position_at(std::span<const InputSpan> spans, int position) {
   const auto after = std::ranges::partition_point(spans, [&](const InputSpan& span) { return span.first <= position; });
   if (after == spans.begin()) return {position, position, position};
   const InputSpan& span = *(after - 1);
   if (position >= span.end() || !span.rope_offsets) {
-    // A span without offsets of its own advances like text, so its mrope_delta also applies inside it.
+    // A span without rotary offsets advances like text, so its mrope_delta also applies inside it.
     const int count = position - span.mrope_delta;
     return {count, count, count};
   }
@@ -108,7 +108,7 @@ void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item
   if (item.n_drafts > 0) add(item.n_drafts, segments_.back().state_to, sequence.kv.draft_slot);
 }
 
-// Splits the segment at the boundaries of bidirectional spans, each of which is computed in one step.
+// Splits the segment at the boundaries of bidirectional spans. Each span is computed in one step.
 void BatchBuilder::add_segment(const Sequence& sequence, Segment segment) {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
   const auto push = [&](int n_tokens, int seen_end) {

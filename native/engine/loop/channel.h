@@ -20,8 +20,8 @@ namespace monolith {
 
 class Channel {
  public:
-  // Buffers of up to this capacity, in bytes, are always kept. A larger buffer is released if less than an eighth of it
-  // was used.
+  // Buffers of up to this capacity, in bytes, are always kept. Larger buffers are released if less than an eighth was
+  // used.
   static constexpr size_t kKeptCapacity = size_t{1} << 20;
 
   Channel(std::function<void()> wake, size_t bound) : wake_(std::move(wake)), bound_(bound) {}
@@ -40,7 +40,7 @@ class Channel {
   // Swaps the pending records into `out`, whose buffer is reused. Returns true if the channel was full before. If there
   // are records, `since` is set to the time when the first of them was published.
   bool drain(std::vector<std::byte>& out, Clock::time_point* since = nullptr);
-  // Mutes a request: from now on, none of its records reach the consumer.
+  // Mutes a request: after this call, none of its records reach the consumer.
   void forget(uint32_t request);
   // Removes the undrained records of a request that has ended and whose records have all been published.
   void discard(uint32_t request);

@@ -65,8 +65,8 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
   }
 }
 
-// A request counts as waiting until a step computes part of it, even if it holds a slot. Until then queue_wait_ms
-// applies, afterwards generation_ms.
+// A request counts as waiting until a step computes part of it, even if it holds a slot. queue_wait_ms applies while it
+// waits, and generation_ms after that.
 void RequestLifecycle::expire(Clock::time_point now) {
   const auto out_of_time = [now](const ScheduledSequence& sequence) {
     const Request& request = sequence.request;
@@ -134,7 +134,7 @@ void RequestLifecycle::fail(Request& request, FailureCode code, std::string_view
   (reported ? retired_ : unreported_).push(std::move(failed));
 }
 
-// Writes the failure record. Returns false if there is no memory for it.
+// Writes the failure record. Returns false if there is no memory for the record.
 bool RequestLifecycle::report(const Request& request, FailureCode code, std::string_view message) {
   try {
     grow(ended_, ended_.size() + requests_.size() + 1);

@@ -1,8 +1,8 @@
 // Owns requests from add() until nothing refers to them, and handles start, finish, failure, cancellation and time
 // limits. Also tracks the channels that have records of the current step. Engine thread only.
 //
-// A finished request frees its pages at once. The object is kept until no plan or pending text refers to it: until both
-// plan_made() and publish() were called after the request ended.
+// A finished request frees its pages immediately. The object is kept until no plan or pending text refers to it: until
+// both plan_made() and publish() were called after the request ended.
 //
 // Out of memory: if an allocation on behalf of one request fails, only that request fails (guard()). Ending a request
 // allocates nothing but its last record. If there is no memory for a failure record, the record is written later.
@@ -85,16 +85,16 @@ class RequestLifecycle {
   // Marks the plan's requests as started, if they were not already.
   void start(const StepPlan& plan, Clock::time_point now);
   void finish(Sequence& sequence, FinishReason reason, int stop_index = -1);
-  // Ends all choices of the request, including those that are not forked yet.
+  // Ends all choices of the request, including choices that have not been forked yet.
   void finish_all_choices(Request& request, FinishReason reason);
   void fail(Request& request, FailureCode code, std::string_view message);
   void fail_by_grammar(Request& request);
   // Fails the request for lack of memory, unless it has ended.
   void fail_for_memory(Request& request);
-  // Fails all requests with Request::out_of_memory.
+  // Fails all requests that are marked Request::out_of_memory.
   void fail_out_of_memory();
-  // Runs `work`, which allocates memory for this request only. If that allocation fails, or an earlier one has failed
-  // (Request::out_of_memory), the request fails.
+  // Runs `work`, which allocates memory for this request only. The request fails if this allocation fails, or if an
+  // earlier allocation has failed (Request::out_of_memory).
   template <typename Work>
   void guard(Request& request, Work&& work) {
     if (request.out_of_memory) return fail_for_memory(request);
@@ -105,9 +105,9 @@ class RequestLifecycle {
     }
   }
 
-  // The buffer to which the request's event records of this step are written.
+  // The buffer for the request's event records of this step.
   std::vector<std::byte>& records_of(const Request& request);
-  // Call after a new plan was made: the previous plan is no longer used.
+  // Call after a new plan has been made, when the previous plan is no longer in use.
   void plan_made() { retired_.swap(retired_before_); }
   // Publishes this step's records to the channels. `in_flight`: whether the last plan is still in use. Records for
   // which there is no memory are kept for the next call.
@@ -126,7 +126,7 @@ class RequestLifecycle {
   StepGauges& gauges_;
   EngineCounters& counters_;
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
-  // Requests that ended since the last plan was made, and those that ended before it.
+  // Requests that ended after the last plan was made, and requests that ended before that.
   RequestList retired_, retired_before_;
   RequestList unreported_;        // Failed requests whose failure record is not written yet, for lack of memory.
   std::vector<RequestId> ended_;  // Has capacity for all live requests.

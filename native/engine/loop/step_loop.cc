@@ -89,7 +89,8 @@ void StepLoop::fail_all(FailureCode code, const std::string& message) {
 }
 
 bool StepLoop::step() {
-  // If no requests are left, nothing needs the result of the step in flight. The device runs any later step after it.
+  // If no requests are left, nothing needs the result of the step in flight. The device runs any later step after that
+  // step.
   if (idle()) in_flight_ = {};
   const std::optional<Clock::time_point> completed = complete();
   const Clock::time_point now = completed.value_or(Clock::now());
@@ -129,8 +130,8 @@ void StepLoop::note_copies() {
   counters_.pages_imported.store(tier_.importer().n_imported(), std::memory_order_relaxed);
 }
 
-// Runs the vision encoder for a limited time. While sequences decode, image work gets only what is left of the target
-// step time; prefill leaves half of it.
+// Runs the vision encoder for a limited time. While sequences decode, image work may use only the remainder of the
+// target step time. Prefill leaves half of that time.
 bool StepLoop::run_vision(Clock::duration step) {
   sees_ = images_.advance(decodes() ? pace_.beside_decodes(std::chrono::duration<double, std::milli>(step).count())
                                     : kSeenAlone);

@@ -52,18 +52,18 @@ class StepLoop {
   static int max_context(const Model& model);
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
 
-  // Adds a request. If memory runs out, the request ends with a failure record.
+  // Adds a request. If memory runs out, the request fails and a failure record is written.
   void add(std::unique_ptr<Request> request);
   // Ends a request with the given failure without adding it first.
   void refuse(std::unique_ptr<Request> request, FailureCode code, std::string_view message) {
     requests_.refuse(std::move(request), code, message);
   }
   void cancel(RequestId id) { requests_.cancel(id); }  // Cancels a request; unknown ids are ignored.
-  // Ends one choice as kEndOfTurn, before its first token if it has none. Unknown ids and finished choices are ignored.
+  // Ends one choice with kEndOfTurn, even before its first token. Unknown ids and finished choices are ignored.
   void finish_choice(RequestId id, int choice) { requests_.finish_choice(id, choice); }
   void cancel_channel(const Channel& channel) { requests_.cancel_channel(channel); }
   void configure(const EngineTunables& tunables);  // Ignores the queue limits, which are enforced at submission.
-  // Ends all started requests as kTimeLimit and fails all waiting ones with kShutdown.
+  // Ends all started requests with kTimeLimit and fails all waiting requests with kShutdown.
   void drain() { requests_.drain(); }
   // Ends every request with the given failure.
   void fail_all(FailureCode code, const std::string& message);
@@ -72,14 +72,14 @@ class StepLoop {
   // there was nothing to compute: the engine is idle, or full channels or pending grammar masks block all sequences. If
   // an allocation for one request fails, only that request fails.
   bool step();
-  // Waits for the results of the step in flight, if there is one; step() then takes them. Requests and cancellations
-  // that arrive before that call of step() are part of the next step.
+  // Waits for the results of the step in flight, if any. step() then processes the results. Requests and cancellations
+  // that arrive before this step() call are included in the next step.
   void await();
   // Publishes records that were written outside step(), by drain() or fail_all().
   void publish();
 
   bool idle() const { return requests_.idle(); }
-  // The storage tier under the page pool. Its pages are copied by step(), also while the loop is idle.
+  // The storage tier under the page pool. step() copies its pages, even while the loop is idle.
   PageTier& tier() { return tier_; }
   // True if records could not be published for lack of memory. The next step() or publish() tries again.
   bool has_unpublished() const { return requests_.has_unpublished(); }
@@ -94,7 +94,7 @@ class StepLoop {
  private:
   // A step that was submitted. Its plan is valid until the next plan is made.
   struct InFlight {
-    const StepPlan* plan = nullptr;  // Null: no step is in flight.
+    const StepPlan* plan = nullptr;  // Null if no step is in flight.
     const float* logits = nullptr;
     Clock::time_point begun_at, answered_at;
     bool answered = false;     // The results have arrived, so the tokens can be taken.

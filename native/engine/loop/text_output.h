@@ -27,7 +27,7 @@ class TextOutput {
   struct Waiting {
     Sequence* sequence;
     TokenId token;
-    int32_t logprobs;  // Index of the token's logprobs in logprobs_; -1: no logprobs requested.
+    int32_t logprobs;  // Index of the token's logprobs in logprobs_; -1 = no logprobs requested.
   };
   void write(const Waiting& waiting);
 

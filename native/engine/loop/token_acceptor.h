@@ -51,9 +51,9 @@ class TokenAcceptor {
   void take_states(const StepPlan::Item& item, const float* states);
 
  private:
-  // Logit rows from which a sequence takes its tokens: the row of its newest token, then one per draft token.
+  // The logit rows that a sequence's tokens are sampled from: the row of its newest token, then one per draft token.
   struct Rows {
-    const float* logits;  // Logits of the newest token; null: not computed yet.
+    const float* logits;  // Logits of the newest token; null if not computed yet.
     std::span<const int32_t> tasks;
     std::span<const TokenId> drafts;  // Draft tokens that were not compared with the sampled tokens yet.
     int n_accepted = 0;               // Number of accepted draft tokens.

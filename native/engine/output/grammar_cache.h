@@ -37,7 +37,7 @@ class GrammarCache {
   // Stops running compilations; their grammars are rejected as too large.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
-  // Whether all live grammars, cached or not, take more memory than allowed.
+  // Whether all live grammars, cached or not, use more memory than allowed.
   bool is_over() const { return memory_->bytes() > trim_at_.load(std::memory_order_relaxed); }
   // Frees memory: the least recently used grammars discard automaton states found during use, until the total is 25%
   // below the limit.

@@ -11,7 +11,7 @@
 namespace monolith {
 
 struct GrammarMatcher {
-  const GrammarRef* grammar = nullptr;  // Null: no grammar is active.
+  const GrammarRef* grammar = nullptr;  // Null if no grammar is active.
   grammar::Grammar::Position position;
   size_t first = 0;  // Index in the sequence's tokens of the first token that the grammar has read.
 

@@ -7,8 +7,8 @@ namespace monolith {
 namespace {
 
 // Returns whether the tokenizer encodes the text of each of its tokens back to that token; checks a sample of about 256
-// tokens. If it does not, for example because the file has no merges, the tokenizer splits text differently than in the
-// model's training.
+// tokens. If it does not, for example because the file has no merges, the tokenizer splits text differently than during
+// the model's training.
 bool makes_its_tokens(const Tokenizer& tokenizer) {
   constexpr int kLooks = 256;
   const TokenId stride = std::max(1, tokenizer.n_vocab() / kLooks);

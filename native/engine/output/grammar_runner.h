@@ -19,9 +19,9 @@ class GrammarRunner {
   using Outcome = grammar::Grammar::Outcome;
   using Tokens = std::span<const TokenId>;
 
-  // `grammar_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence gets at
-  // most half. The worker threads of MaskPrefetcher do the rest. `wake` is called on a worker thread when a pending
-  // mask is ready.
+  // `grammar_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence may use
+  // at most half of them. The worker threads of MaskPrefetcher do the remaining work. `wake` is called on a worker
+  // thread when a pending mask is ready.
   GrammarRunner(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps, std::function<void()> wake = nullptr);
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
@@ -42,7 +42,7 @@ class GrammarRunner {
   // The result is valid until the next call.
   Outcome forced(GrammarMatcher& matcher, Tokens tokens, std::vector<TokenId>*& out);
   // Returns kOk if the prefetched mask is ready; with `splits`, the forced tokens must be ready too. If `token` is
-  // given, refers to the grammar's state after that token instead.
+  // given, checks whether the grammar's state after that token is ready instead.
   Outcome prepared(GrammarMatcher& matcher, Tokens tokens, bool splits, TokenId token);
 
   // Schedules prefetching of the mask that this grammar needs after the next step and, if `splits` is set, of the
@@ -52,7 +52,7 @@ class GrammarRunner {
   void prefetch_due(const GrammarMatcher& matcher, bool splits, TokenId token) {
     prefetcher_.add_due(matcher, splitter(splits), token);
   }
-  // Starts the worker threads on everything requested. Returns false if no mask was requested for the step after next.
+  // Starts the worker threads on all requested work. Returns false if no mask was requested for the step after next.
   bool start_prefetching() { return prefetcher_.start(); }
 
  private:

@@ -28,13 +28,13 @@ class MaskPrefetcher {
   void add(const GrammarMatcher& matcher, const Tokenizer* tokenizer) {
     soon_.add({*matcher.grammar, matcher.position, tokenizer});
   }
-  // Requests the mask of a blocked sequence or, if a token is given, the grammar state after that token. The caller
-  // repeats the request in each step, so it may be dropped, too.
+  // Requests the mask of a blocked sequence or, if a token is given, the grammar state after that token. This request
+  // may be dropped too, because the caller repeats it in each step.
   void add_due(const GrammarMatcher& matcher, const Tokenizer* tokenizer, TokenId token) {
     due_.add({*matcher.grammar, matcher.position, tokenizer, token});
   }
-  // Starts work on everything requested since the last call, and drops older unfinished work. Returns false if nothing
-  // was requested for the step after next.
+  // Starts all work requested since the last call, and drops older unfinished work. Returns false if nothing was
+  // requested for the step after next.
   bool start();
 
  private:
@@ -58,7 +58,7 @@ class MaskPrefetcher {
     std::vector<Wanted> gathered_;  // Used by the engine thread only.
 
     const bool many_turns_;
-    const std::function<void()> wake_engine_;  // Called after each finished mask; null: nobody waits for the masks.
+    const std::function<void()> wake_engine_;  // Called after each finished mask; null if nothing waits for the masks.
     std::mutex mutex_;                         // Guards the members below.
     std::condition_variable wake_;
     std::vector<Wanted> wanted_, again_;  // again_: requests that have had a turn but are not finished.

@@ -66,7 +66,7 @@ class OutputParser {
   }
   // Ends the reasoning here, if it is open.
   void close_reasoning(DeltaSink& sink);
-  // Starts the content with the next token. From then on, no line breaks are dropped and tool calls are not recognized.
+  // Starts the content with the next token. After that, no line breaks are dropped and tool calls are not recognized.
   void begin_plain_content();
   // While a call is held, only close_call() ends it, not its spelled-out close marker.
   void hold_call() { call_held_ = phase_ == Phase::kCall; }

@@ -383,7 +383,7 @@ bool OutputState::end_calls(DeltaSink& sink) {
 }
 
 // Starts tags after a token. An open marker is followed by a prefix. If a call or the output format is required, the
-// rest of `close_sequence` follows the reasoning's close marker that the model itself has generated.
+// remainder of `close_sequence` follows a close marker of the reasoning that the model itself has generated.
 void OutputState::follow(TokenId token, const Before& before) {
   if (in_tag()) return;
   const CallParams& calls = params().calls;

@@ -101,10 +101,10 @@ class OutputState {
   bool is_sampled(const GrammarRunner& runner, Tokens tokens) const;
   // Whether the next token may be constrained. If false, allowed() would return kOpen.
   bool may_constrain() const { return in_tag() || matcher_.active() || due_ == Due::kFormat || after_call_ != nullptr; }
-  // Returns the tokens that may be sampled next. `mask` holds the result's mask.
+  // Returns the tokens that may be sampled next. `mask` is the storage for the result's mask.
   Next allowed(GrammarRunner& runner, Tokens tokens, grammar::TokenMask& mask);
   // Tokens that must not be sampled after `generated` tokens of this output, if its section stays the same until then.
-  // Null: only SamplingParams::banned applies.
+  // Null means that only SamplingParams::banned applies.
   const std::vector<TokenId>* banned(int generated) const;
   // Whether banned() may differ after this token.
   bool may_change_bans(TokenId token) const {
@@ -122,8 +122,8 @@ class OutputState {
   // would start the content without it or end the turn. In that case, allowed() afterwards returns the tokens to choose
   // from instead.
   bool replaces(const Tokenizer& tokenizer, TokenId token, DeltaSink& sink);
-  // Accepts a token that next() or allowed() permits. `tokens`: the sequence's tokens before it. `logprobs` may be null
-  // if the request has none.
+  // Accepts a token that next() or allowed() permits. `tokens`: the sequence's tokens before this token. `logprobs` may
+  // be null if the request has none.
   Step accept(GrammarRunner& runner, Tokens tokens, TokenId token, const TokenLogprobs* logprobs, DeltaSink& sink);
   // Whether this token can only continue the output: regardless of its text, it forces nothing and constrains nothing.
   // A stop string may still end the output.
@@ -144,7 +144,8 @@ class OutputState {
   // True while a worker thread computes the mask of allowed tokens, or the state after a token. The sequence is not
   // scheduled until the result is ready.
   bool is_blocked() const { return blocked_; }
-  // Blocks the sequence after next() or allowed() has returned kPending. accept() blocks the sequence itself.
+  // Blocks the sequence after next() or allowed() has returned kPending. Not needed after accept(), which itself blocks
+  // the sequence.
   void block(TokenId token = kNoToken);
   // Unblocks the sequence if the result is ready, and otherwise queues it for the worker thread.
   void try_unblock(GrammarRunner& runner, Tokens tokens);

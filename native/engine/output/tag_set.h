@@ -1,6 +1,7 @@
-// Structural tags: token sequences that delimit the sections of an output, and what follows each of them. A TagSet
-// holds the tags that are possible at one place and walks them token by token: where the remaining tags agree, the
-// token is forced; where they differ, the sampler chooses among their next tokens. Immutable after construction.
+// Structural tags: token sequences that delimit the sections of an output, and the content that follows each of them. A
+// TagSet contains the tags that are possible at one place and walks them token by token: where the remaining tags
+// agree, the token is forced; where they differ, the sampler chooses among their next tokens. Immutable after
+// construction.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +20,11 @@ struct Tag {
 
   std::vector<TokenId> tokens;  // Not empty.
   Then then = Then::kCall;
-  GrammarRef grammar;  // For kCall and kFormat: grammar of what follows; null: unconstrained.
+  GrammarRef grammar;  // For kCall and kFormat: grammar of the text that follows; null = unconstrained.
 };
 
-// A trie of tags. If one tag is the beginning of another, the walk ends with the shorter one. Of several tags with the
-// same tokens, the first one given counts.
+// A trie of tags. If one tag is the beginning of another, the walk ends with the shorter one. If several tags have the
+// same tokens, the first one takes precedence.
 class TagSet {
  public:
   using Node = uint32_t;

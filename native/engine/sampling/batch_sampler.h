@@ -1,10 +1,9 @@
-// Samples tokens from many logit rows at once: on the device if it supports sampling, otherwise on the host threads,
+// Samples tokens from many logit rows together: on the device if it supports sampling, otherwise on the host threads,
 // each with its own Sampler. The result for a row depends only on its task, not on where it is computed.
 //
 // The rows that follow a sequence's draft tokens form a chain: if a draft token is rejected, all later rows of the
-// chain are useless. Rows are processed in the order in which they were added. On the host, once a draft token has been
-// rejected, the later rows of its chain are skipped. Engine thread only, except for the work that run() distributes to
-// host threads.
+// chain are useless. Rows are processed in insertion order. On the host, once a draft token has been rejected, the
+// later rows of its chain are skipped. Engine thread only, except for the work that run() distributes to host threads.
 #pragma once
 
 #include <atomic>

@@ -4,7 +4,7 @@
 // The result is exactly the same as with the straightforward algorithm: sort all tokens by logit, breaking ties by ID;
 // apply the cuts; draw from the remaining tokens in order of ID. The sampler avoids most of the sorting: the maxima of
 // blocks of 64 logits limit the candidates for top_k and top_p. Sums of weights are exact (sampler_kernels.h), so the
-// order of summation does not matter. Identical logits, parameters, seed and position give identical bits.
+// order of summation does not matter. Identical logits, parameters, seed and position produce identical bits.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ using TokenLogprobs = SampleResult;
 // The tokens that a forced sequence or a grammar allows next. The constraint takes precedence over bias and bans: if
 // these exclude every allowed token, they are ignored. Tokens that are not allowed have probability 0 in the logprobs.
 struct TokenConstraint {
-  // Ascending, without duplicates. A single token is chosen without a random number. Empty: every token is allowed.
+  // Ascending, without duplicates. A single token is chosen without a random number. If empty, every token is allowed.
   std::span<const TokenId> allowed;
   // Alternative to the list: one bit per token, in (n_vocab + 63) / 64 words. At least one bit is set; bits at n_vocab
   // and above are clear.

@@ -1,7 +1,7 @@
 // Implementation of sampler_kernels_*.cc with GNU vector types of the instruction set's native width, because compilers
 // generate poor code for wider vectors. Every lane performs the same operations without fused multiply-add, and sums of
-// weights are exact, so all versions agree bit for bit. Vectors are passed by reference because the ABI determines how
-// 64-byte vectors are passed by value. Include this file inside an unnamed namespace within namespace monolith.
+// weights are exact, so all versions agree bit for bit. Vectors are passed by reference because passing 64-byte vectors
+// by value depends on the ABI. Include this file inside an unnamed namespace within namespace monolith.
 
 #if defined(__AVX512F__)
 constexpr int kLanes = 16;

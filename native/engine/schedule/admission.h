@@ -8,14 +8,14 @@
 // preempts at most kMaxPreempted sequences. Preempted sequences resume like any other.
 //
 // A sequence is admitted if there are pages for its whole prompt (for sliding-window layers: for one window and one
-// step) plus one page for each running sequence. A request with n choices gets up to n slots at once; its other choices
-// wait for their organization's turn one at a time. A sequence for which there was no room is looked up in the prefix
-// cache again only when enough pages are available or its organization's part of the cache has changed.
+// step) plus one page for each running sequence. A request with n choices can receive up to n slots together. Its other
+// choices wait for their organization's turn one at a time. A sequence for which there was no room is looked up in the
+// prefix cache again only when enough pages are available or its organization's part of the cache has changed.
 //
 // A running sequence never fails for lack of pages: if no page is free for it, the youngest running sequence is
-// preempted, possibly the one that needs the page. So the oldest sequence always advances.
+// preempted, possibly the one that needs the page. The oldest sequence therefore always advances.
 //
-// Background sequences have their own queue and come after all other sequences in the lists. See scheduler.h.
+// Background sequences have a separate queue, and in the lists they come after all other sequences. See scheduler.h.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ class Admission {
 
   void add(ScheduledSequence& sequence);  // Adds choice 0 of a request to the queue.
   // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
-  // slot is queued, unless a slot is free and nothing waits. Throws std::bad_alloc; the fork then holds nothing.
+  // slot is queued, unless a slot is free and nothing waits. May throw std::bad_alloc, in which case the fork holds no
+  // resources.
   void fork(ScheduledSequence& lead, ScheduledSequence& fork);
   void remove(ScheduledSequence& sequence);  // Removes a sequence from its list and releases its pages.
 
@@ -58,15 +59,15 @@ class Admission {
   // Counts the slots that running requests have reserved for their other choices.
   void count_reserved_slots();
   bool may_admit() const;
-  // Admits one sequence: first preempted ones, whose organization has already paid for the slot, then waiting ones.
-  // `prompts`: the prompts planned for the same step. Returns null if none was admitted.
+  // Admits one sequence. Preempted sequences, whose organization has already paid for the slot, come before waiting
+  // sequences. `prompts`: the prompts planned for the same step. Returns null if none was admitted.
   ScheduledSequence* admit_one(std::span<ScheduledSequence* const> prompts);
 
   // Counts each organization's slots, for is_only_one().
   void count_slots();
   // True if the sequence is the only one of its organization, counting waiting and preempted sequences but not
   // background sequences. False for background sequences. If an organization sends many long prompts, the result is
-  // false for all of them, so none gets a step of its own.
+  // false for all of them, so no separate step is planned for any of them.
   bool is_only_one(const ScheduledSequence& sequence) const;
 
   // True while a sequence that is not a background sequence is ready to start or resume, or computes its prompt. Then
@@ -81,7 +82,7 @@ class Admission {
   // True if a sequence that was otherwise ready was not admitted to this step, or was preempted, for lack of free
   // pages.
   bool lacked_pages() const { return lacked_pages_; }
-  // True if a sequence was left out of this step because its memory could not be allocated.
+  // True if a sequence was omitted from this step because its memory could not be allocated.
   bool ran_out_of_memory() const { return ran_out_of_memory_; }
 
  private:

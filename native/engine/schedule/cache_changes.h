@@ -1,5 +1,5 @@
-// Counts the changes that may give a waiting sequence more pages from the prefix cache: nodes or snapshots added to the
-// cache, and cached pages taken by other sequences. Engine thread only.
+// Counts the changes that can make more pages of the prefix cache available to a waiting sequence: nodes or snapshots
+// added to the cache, and cached pages taken by other sequences. Engine thread only.
 #pragma once
 
 #include <array>

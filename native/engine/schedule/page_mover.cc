@@ -110,8 +110,8 @@ void PageMover::allocate_pages(ScheduledSequence& sequence, int64_t reserve) {
   extend_window(sequence, reserve);
 }
 
-// End index of the window pages that a prompt may hold now: enough pages for the window of its next token and for one
-// whole step.
+// Returns the end index of the window pages that a prompt may hold now: enough pages for the window of its next token
+// and for one whole step.
 int64_t PageMover::window_end(const ScheduledSequence& sequence) const {
   return std::min<int64_t>(pages_for(sequence.length()),
                            first_window_page(sequence.kv.n_computed) +

@@ -1,10 +1,10 @@
 // Allocates, shares, copies, indexes and releases the pages and window pages of one sequence at a time. It never
-// preempts: if pages are missing, it reports that. Engine thread only.
+// preempts. If there are too few pages, the functions report failure. Engine thread only.
 //
-// Sliding-window layers: a page is released while its sequence runs, as soon as the window has moved past it. So a
-// sequence holds at most the pages of one window and one step, whatever its length. Released pages stay in the prefix
-// cache until they are evicted. A cached prefix is used up to the last position whose whole window is still cached. A
-// prompt allocates its window pages as it advances.
+// Sliding-window layers: a page is released while its sequence runs, as soon as the window has moved past it. A
+// sequence therefore holds at most the pages of one window and one step, regardless of its length. Released pages stay
+// in the prefix cache until they are evicted. A cached prefix is used up to the last position whose whole window is
+// still cached. A prompt allocates its window pages as it advances.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class PageMover {
   // True if another of `prompts` computes the next page of the sequence in the step being planned.
   bool next_page_is_being_computed(const ScheduledSequence& sequence,
                                    std::span<ScheduledSequence* const> prompts) const;
-  // Extends the sequence's pages with cached ones. The last token is always computed, because its logits are needed.
+  // Extends the sequence's pages with cached pages. The last token is always computed, because its logits are needed.
   // Returns the number of tokens that need not be computed.
   int take_cached_pages(ScheduledSequence& sequence);
   // Counts tokens that take_cached_pages() has returned, once it is certain that the sequence keeps their pages.
@@ -42,17 +42,17 @@ class PageMover {
   // sequences; one page is kept available for each of them.
   void resume_from_cache(ScheduledSequence& sequence, int64_t n_running);
 
-  // Pages that the sequence needs in addition to those it has: for all its tokens, and for the window of its next token
-  // and one whole step.
+  // Returns the number of additional pages that the sequence needs: for all its tokens, and for the window of its next
+  // token and one whole step.
   PageDemand missing_pages(const ScheduledSequence& sequence) const;
-  // Allocates pages for all tokens, for which there must be room, and as many window pages as possible while `reserve`
-  // pages stay available.
+  // Allocates pages for all tokens, and as many window pages as possible while `reserve` pages stay available. There
+  // must be enough pages for all tokens.
   void allocate_pages(ScheduledSequence& sequence, int64_t reserve);
   // Allocates window pages for the next step of a prompt, as long as `reserve` pages stay available.
   void extend_window(ScheduledSequence& sequence, int64_t reserve);
-  // Allocates one more window page of a prompt. Returns false if there is none.
+  // Allocates one more window page of a prompt. Returns false if none is available.
   bool add_window_page(ScheduledSequence& sequence);
-  // Makes the pages of the next `n_tokens` positions writable: allocates missing pages and copies shared ones. Returns
+  // Makes the pages of the next `n_tokens` positions writable: allocates missing pages and copies shared pages. Returns
   // false if no page is available; the call can then be repeated.
   bool make_writable(ScheduledSequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies);
   // Allocates pages up to position `end` + `n_drafts`, as long as one page stays available for each running sequence.
@@ -68,7 +68,7 @@ class PageMover {
   void index_pages(ScheduledSequence& sequence);
   // Releases the window pages before the next token's window. Forks keep their own references.
   void free_out_of_window_pages(ScheduledSequence& sequence);
-  // Gives the fork its own references to all pages, nodes and slots of `lead`.
+  // Adds references for the fork to all pages, nodes and slots of `lead`.
   void share(const KvState& lead, KvState& fork);
   // Releases all pages, nodes and slots.
   void release(KvState& kv);

@@ -28,8 +28,8 @@ class PrefillBudget {
     }
   }
 
-  // Prompt tokens allowed in the next step with decodes; at least kMin, so that prefill always advances. `shared`:
-  // only half of the time is available, because other work (vision encoder) needs the rest.
+  // Prompt tokens allowed in the next step with decodes; at least kMin, so that prefill always advances. `shared`: only
+  // half of the time is available, because other work (the vision encoder) needs the other half.
   int prompt_tokens(bool shared = false) const {
     if (target_ms_ <= 0) return kNoBound;
     if (each_ms_ <= 0) return kUnmeasured;
@@ -49,7 +49,7 @@ class PrefillBudget {
   static constexpr int kNoBound = 1 << 30;
 
  private:
-  // With a weight of 0.2, the average follows a change of load quickly but damps a single outlier.
+  // With a weight of 0.2, the average follows a change in load quickly but dampens a single outlier.
   static void average(double& mean, double sample) { mean = mean == 0 ? sample : mean + 0.2 * (sample - mean); }
 
   double target_ms_;

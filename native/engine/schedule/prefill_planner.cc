@@ -8,8 +8,8 @@ namespace {
 // True if a client waits for the first token; false for a prompt that is computed only to fill the prefix cache.
 bool awaits_first_token(const ScheduledSequence& sequence) { return sequence.generated() == 0 && sequence.generates; }
 
-// Adjusts a chunk of `n_tokens` that would end inside a bidirectional span. The chunk is extended to the end of the
-// span if that makes at most `most` tokens; otherwise it ends before the span.
+// Adjusts a chunk of `n_tokens` that would end inside a bidirectional span. Extends the chunk to the end of the span if
+// it then has at most `most` tokens; otherwise ends it before the span.
 int whole_spans(const ScheduledSequence& sequence, int n_tokens, int most) {
   if (n_tokens <= 0) return 0;
   const int begin = sequence.kv.n_computed + sequence.kv.n_planned;
@@ -36,8 +36,8 @@ bool PrefillPlanner::plan_first_tokens(int budget) {
   const auto decoding = [](const ScheduledSequence* sequence) { return sequence->decoding(); };
   if (std::ranges::all_of(running, decoding)) return false;
   admission_.count_slots();
-  // A separate step for first tokens makes sense only if it leaves something out: decodes, or prompts of organizations
-  // with several sequences.
+  // A separate step for first tokens makes sense only if there is work that it can leave out: decodes, or prompts of
+  // organizations with several sequences.
   const auto is_left_out = [&](const ScheduledSequence* one) {
     return one->decoding() || !admission_.is_only_one(*one);
   };
@@ -57,8 +57,8 @@ bool PrefillPlanner::plan_first_tokens(int budget) {
   return true;
 }
 
-// Plans a step of its own for the next tokens of the oldest prompt, if they form a bidirectional span that may be too
-// long to be computed next to decodes.
+// Plans a separate step for the next tokens of the oldest prompt, if they form a bidirectional span that may be too
+// long to be computed in a step with decodes.
 bool PrefillPlanner::plan_long_span() {
   const std::vector<ScheduledSequence*>& running = admission_.running();
   const auto at =
@@ -98,7 +98,8 @@ void PrefillPlanner::plan_prompts(int budget) {
     if (sequence->kv.n_planned > 0) step_.add(*sequence, sequence->kv.n_planned);
 }
 
-// Sorts `prompts_` by organization. Within an organization the oldest prompt comes first, then the shortest ones.
+// Sorts `prompts_` by organization. Within an organization, the oldest prompt comes first. The other prompts follow in
+// ascending order of length.
 void PrefillPlanner::group_prompts() {
   groups_.clear();
   if (prompts_.empty()) return;
@@ -124,7 +125,7 @@ void PrefillPlanner::group_prompts() {
   }
 }
 
-// Splits `budget` among the organizations, the smallest demand first. Returns the remaining tokens, which go to newly
+// Splits `budget` among the organizations in ascending order of demand. Returns the remaining tokens, which go to newly
 // admitted sequences if `may_admit`, and then to the oldest prompts.
 int PrefillPlanner::split_budget(int budget, bool may_admit) {
   int shares = 0;

@@ -1,8 +1,9 @@
 // Decides how many prompt tokens each prompt gets, both in steps of first tokens and in ordinary steps after the
-// decodes have been planned. Also offers the rest of an ordinary step to newly admitted sequences. Engine thread only.
+// decodes have been planned. Also offers the remaining tokens of an ordinary step to newly admitted sequences. Engine
+// thread only.
 //
 // Bidirectional spans: a span is always computed in one step, even if it exceeds its prompt's budget. A span that does
-// not fit next to the decodes gets a step of its own, like first tokens.
+// not fit into a step with decodes gets a separate step, like first tokens.
 //
 // Shared prefixes: if another sequence computes the next page of a prompt in the same step, the prompt waits and takes
 // the page from the prefix cache in the next step.
@@ -53,12 +54,12 @@ class PrefillPlanner {
   PageMover& pages_;
   StepBuilder& step_;
   const StepLimits& limits_;
-  // Prompts of the step being planned. Grouped by organization; within a group the oldest prompt first, then the
-  // shortest ones.
+  // Prompts of the step being planned. Grouped by organization. Within a group, the oldest prompt comes first, followed
+  // by the other prompts in ascending order of length.
   std::vector<ScheduledSequence*> prompts_;
   std::vector<PromptGroup> groups_;
-  // Tokens for which the step being planned still has room. Only bidirectional spans may exceed their budget up to this
-  // number.
+  // Number of tokens for which the step being planned still has room. Only bidirectional spans may exceed their budget
+  // up to this number.
   int rows_left_ = 0;
   int steps_since_first_tokens_ = kStepsBetween;
 };

@@ -11,13 +11,13 @@
 //    sliding-window layers, covers only positions that later tokens attend to: its first n_out_of_window entries are
 //    kNoPage.
 // 2. `tokens` is the prompt followed by the generated tokens. n_computed <= tokens.size(); the tokens in between remain
-//    to be computed. The forward pass of the last token gives the logits for the next one. So a decode computes one
-//    token per step, or several if the engine has appended several forced tokens.
+//    to be computed. The forward pass of the last token produces the logits for the next one. A decode therefore
+//    computes one token per step, or several if the engine has appended several forced tokens.
 // 3. The first n_indexed() pages are full and belong to nodes of the prefix cache, as do their window pages.
-// 4. A kPreempted sequence keeps tokens, text and counts; it loses only what can be recomputed. A kForked sequence is
-//    in the same condition but has not had a sequence slot yet. For models with recurrent state, a running sequence
-//    with n_computed > 0 also holds one state slot, which may be shared. Memory for the maximum length is allocated
-//    when a sequence is admitted or forked, so waiting requests take memory for their prompts only.
+// 4. A kPreempted sequence keeps tokens, text and counts; it loses only state that can be recomputed. A kForked
+//    sequence is in the same condition but has not had a sequence slot yet. For models with recurrent state, a running
+//    sequence with n_computed > 0 also holds one state slot, which may be shared. Memory for the maximum length is
+//    allocated when a sequence is admitted or forked, so waiting requests take memory for their prompts only.
 // 5. Draft tokens are not part of `tokens`. The results computed for them are used if the sampler chooses the same
 //    tokens; otherwise the next step overwrites these results. Recurrent state cannot be overwritten partially, so the
 //    state after draft tokens is written to a separate slot. That slot is used only if all draft tokens are accepted;
@@ -39,7 +39,7 @@ struct Request;
 enum class SequenceState : uint8_t { kWaiting, kForked, kRunning, kPreempted, kEnded };
 
 struct ScheduledSequence {
-  static constexpr int kOrderStride = 128;  // Distance of two requests in order(): at least the choices of one.
+  static constexpr int kOrderStride = 128;  // Distance between two requests in order(): at least one per choice.
 
   ScheduledSequence(Request& owner, int choice_index, bool& is_out_of_memory)
       : request(owner), choice(choice_index), out_of_memory(is_out_of_memory) {}
@@ -66,8 +66,8 @@ struct ScheduledSequence {
   SequenceState state = SequenceState::kWaiting;
   std::vector<TokenId> tokens;
   int n_prompt = 0;
-  // Number of leading prompt tokens whose logits need not be computed for prompt log-probabilities: those already
-  // scored, or all of them if the request has no prompt log-probabilities.
+  // Number of leading prompt tokens whose logits need not be computed for prompt log-probabilities: the tokens already
+  // scored, or all prompt tokens if the request has no prompt log-probabilities.
   int n_scored = 0;
   // For a decoding sequence: number of forced tokens before the last token that were appended together with it.
   int n_ahead = 0;
@@ -77,9 +77,9 @@ struct ScheduledSequence {
   uint64_t arrival = 0;    // Arrival number of the request.
   int reserved_slots = 0;  // Choice 0 only: slots reserved at admission for choices that are not yet forked.
   int preempted_at = -1;   // generated() when the sequence was last preempted for another organization; -1: never.
-  // The last attempt to admit the sequence found no room. `room_needed`: number of pages that must be available,
-  // besides those reserved for running sequences; 0: no such attempt. `room_needed_at`: the count of cache changes at
-  // that time.
+  // Set if the last attempt to admit the sequence found too few pages. `room_needed`: number of pages that must be
+  // available, in addition to the pages reserved for running sequences; 0 = no such attempt. `room_needed_at`: the
+  // count of cache changes at that time.
   int64_t room_needed = 0;
   uint64_t room_needed_at = 0;
 

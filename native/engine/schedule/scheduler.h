@@ -1,4 +1,4 @@
-// Decides which tokens each engine step computes and which KV pages hold them. Engine thread only. The scheduler is
+// Decides which tokens each engine step computes and which KV pages store them. Engine thread only. The scheduler is
 // independent of logits, text and the clock.
 //
 // plan() works in this order of precedence:
@@ -12,19 +12,19 @@
 //    to a sequence, they are computed together if the budget allows. Their budget is what remains of max_batch_tokens
 //    after one token per decode and a quarter for prefill, but at most half of the caller's prefill bound, which is
 //    reduced accordingly. If no page is free, the youngest running sequence is preempted, possibly the one that needs
-//    the page. So the oldest sequence always advances, and a running sequence never fails for lack of pages. Background
-//    sequences are treated as younger than all others.
-// 4. Prefill (PrefillPlanner). Prompt chunks fill the rest of max_batch_tokens, and always get at least a quarter of
-//    it: the number of running sequences is limited accordingly. Organizations share this prefill budget evenly, and
-//    unused parts go to the others. An organization whose only sequence still waits for its first token has
-//    kFirstTokenShares shares, every other organization has one. Within an organization, the oldest prompt gets at
-//    least half, and the rest goes to the shortest remaining prompts first. The oldest prompt of all always gets
-//    tokens. While sequences decode, the caller's bound (PrefillBudget) applies too.
-// 5. Admission (Admission). The remaining budget admits sequences: first preempted ones, whose organization has already
-//    paid for the slot, then waiting ones in the fair order of WaitingQueue. An admitted sequence's first chunk is
-//    computed in the same step.
+//    the page. The oldest sequence therefore always advances, and a running sequence never fails for lack of pages.
+//    Background sequences are treated as younger than all others.
+// 4. Prefill (PrefillPlanner). Prompt chunks fill the remainder of max_batch_tokens, and always receive at least a
+//    quarter of it: the number of running sequences is limited accordingly. Organizations share this prefill budget
+//    evenly, and unused parts go to the others. An organization whose only sequence still waits for its first token has
+//    kFirstTokenShares shares, every other organization has one. Within an organization, the oldest prompt receives at
+//    least half, and the remaining tokens go to the shortest prompts first. The oldest prompt of all organizations
+//    always receives tokens. While sequences decode, the caller's bound (PrefillBudget) applies too.
+// 5. Admission (Admission). The remaining budget admits sequences: first preempted sequences, whose organization has
+//    already paid for the slot, then waiting sequences in the fair order of WaitingQueue. An admitted sequence's first
+//    chunk is computed in the same step.
 //
-// Each class calls only those to its right or below it, so the calls form a directed acyclic graph:
+// Each class calls only classes to its right or below it, so the calls form a directed acyclic graph:
 //
 //   Scheduler ──► PrefillPlanner ──► Admission ──► PageMover ──► SnapshotKeeper ──► PrefixCache, StateSlots
 //       │               │                │             │               ▲
@@ -49,7 +49,7 @@
 // normal sequence is ready to start or resume, or computes its prompt, no background sequence is admitted and
 // background prompts get no tokens, but background sequences continue to decode. They do not count towards their
 // organization's slots, have no entitlements, and are not computed in steps of first tokens. The fair order of
-// WaitingQueue applies among them, too.
+// WaitingQueue also applies among background sequences.
 //
 // Prompt log-probabilities: such a prompt takes no pages from the prefix cache, which stores no logits, but adds its
 // pages to it.
@@ -82,8 +82,9 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Sets the operator's limits, clamped to the allocated sizes; they apply from the next plan on. If max_sequences is
-  // lowered, running sequences continue, and no sequence is admitted until fewer than the new limit are running.
+  // Sets the operator's limits, clamped to the allocated sizes. They apply to the next plan and all later plans. If
+  // max_sequences is lowered, running sequences continue, and no sequence is admitted until fewer than the new limit
+  // are running.
   void configure(int max_batch_tokens, int max_sequences);
   int max_batch_tokens() const { return limits_.max_batch_tokens; }
   int max_sequences() const { return limits_.max_sequences; }
@@ -94,7 +95,7 @@ class Scheduler {
 
   // Adds choice 0 of a request to the queue. The request arrives after all requests added before it.
   void add(ScheduledSequence& sequence) { admission_.add(sequence); }
-  // Preempts running sequences that cannot advance now. plan() does this, too.
+  // Preempts running sequences that cannot advance now. plan() also does this.
   void preempt_blocked() { admission_.preempt_blocked(); }
   // Plans one step. The plan stays valid until the next call. A plan without items means that nothing can be computed
   // now. In a step with decodes, at most `prompt_tokens_with_decodes` (>= 1) prompt tokens are planned.
@@ -105,13 +106,14 @@ class Scheduler {
   // Adds up to `n_drafts` draft tokens to a planned item that needs logits. No sequence is preempted for them. Returns
   // the number added.
   int add_drafts(const StepPlan::Item& item, int n_drafts);
-  // Call after the step was submitted: counts its tokens as computed and indexes its full pages in the prefix cache.
-  // Draft tokens are not counted.
+  // Call after the step has been submitted: counts its tokens as computed and indexes its full pages in the prefix
+  // cache. Draft tokens are not counted.
   void advance();
   // Records an accepted draft token: the sequence's newest token counts as computed.
   void keep_draft(ScheduledSequence& sequence);
   // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
-  // slot is queued, unless a slot is free and nothing waits. Throws std::bad_alloc; the fork then holds nothing.
+  // slot is queued, unless a slot is free and nothing waits. May throw std::bad_alloc, in which case the fork holds no
+  // resources.
   void fork(ScheduledSequence& lead, ScheduledSequence& fork) { admission_.fork(lead, fork); }
   // Removes a sequence from the queue, or from the running or preempted sequences. Its pages have been released when
   // this returns.
@@ -133,17 +135,17 @@ class Scheduler {
   const std::vector<ScheduledSequence*>& preempted() const { return admission_.preempted(); }
   // True if the last plan did not admit, or preempted, a sequence that was otherwise ready, for lack of free pages.
   bool lacked_pages() const { return admission_.lacked_pages(); }
-  // True if the last plan left out a sequence whose memory could not be allocated (Request::out_of_memory).
+  // True if the last plan omitted a sequence because its memory could not be allocated (Request::out_of_memory).
   bool ran_out_of_memory() const { return admission_.ran_out_of_memory(); }
   uint64_t preemptions() const { return admission_.preemptions(); }
   uint64_t cached_tokens() const { return pages_.cached_tokens(); }  // Tokens taken from the prefix cache since start.
   // True if every page reference belongs to a running sequence, and page pool and prefix cache are consistent.
   // O(pages).
   bool consistent() const { return consistent({}); }
-  // The same, if `others` hold pages too.
+  // Like consistent() above, but `others` may hold pages too.
   bool consistent(std::vector<const KvState*> others) const;
-  // Call when pages were added to an organization's part of the prefix cache from outside: waiting sequences are looked
-  // up again.
+  // Call after pages have been added to an organization's part of the prefix cache from outside the scheduler, so that
+  // waiting sequences are looked up again.
   void note_cached(uint64_t organization) { changes_.add(organization); }
 
  private:

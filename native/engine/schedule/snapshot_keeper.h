@@ -25,8 +25,8 @@ class SnapshotKeeper {
   // Plans the slots that the item reads and writes. Returns false if no slot is available for writing; the sequence
   // then skips the step.
   bool plan_chunks(StepPlan& plan, StepPlan::Item& item);
-  // Called after the item was computed and its full pages were added to the prefix cache: stores the snapshots and
-  // updates the sequence's slot.
+  // Called after the item has been computed and its full pages have been added to the prefix cache: stores the
+  // snapshots and updates the sequence's slot.
   void settle_chunks(const StepPlan& plan, const StepPlan::Item& item);
 
   // Lets the sequence continue from the snapshot of its last node, which must have one.

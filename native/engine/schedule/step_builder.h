@@ -17,11 +17,11 @@ class StepBuilder {
 
   StepPlan& plan() { return plan_; }
   void clear();
-  void count_score_rows(int n_running);  // Sets the logit rows that are left for prompts' tokens.
+  void count_score_rows(int n_running);  // Sets the number of logit rows left for prompt tokens.
   // Adds the next `n_tokens` tokens of the sequence. If there is no slot for its recurrent state, clears its n_planned
-  // and returns false; the sequence is scheduled once others have released their slots.
+  // and returns false; the sequence is scheduled once other sequences have released their slots.
   bool add(ScheduledSequence& sequence, int n_tokens);
-  // Number of the next `n_tokens` tokens, after those already planned, for which there are logit rows.
+  // Of the next `n_tokens` tokens after the planned ones, returns how many have a logit row available.
   int scorable(const ScheduledSequence& sequence, int n_tokens) const;
   // Schedules `n_tokens` more tokens: adds them to n_planned and takes their logit rows.
   void schedule(ScheduledSequence& sequence, int n_tokens);

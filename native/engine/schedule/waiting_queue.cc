@@ -11,7 +11,7 @@ void WaitingQueue::push(ScheduledSequence& sequence) {
   const uint64_t id = sequence.organization;
   auto at = std::find_if(ring_.begin(), ring_.end(), [&](const Organization& o) { return o.id == id; });
   if (at == ring_.end()) {
-    // A new organization gets its turn after all that already wait.
+    // A new organization gets its turn after all organizations that already wait.
     Organization newcomer{};
     newcomer.id = id;
     const auto place = ring_.begin() + static_cast<ptrdiff_t>(std::min(next_, ring_.size()));
@@ -44,8 +44,8 @@ void WaitingQueue::erase(Organization& organization, const ScheduledSequence& se
   if (organization.lacking == sequence.order()) organization.passes = 0;
 }
 
-// Orders the organizations for the next slot. Organizations that were passed over come first, the most often passed at
-// the head; the others follow by the round in which their turn yields a slot.
+// Orders the organizations for the next slot. Organizations that were passed over most often come first. Organizations
+// that were never passed over follow in the order of the rounds in which their turns yield a slot.
 void WaitingQueue::rank() {
   turns_.clear();
   for (size_t at = 0; at < ring_.size(); ++at) {

@@ -1,6 +1,6 @@
-// Queue of sequences without a sequence slot: requests that have not started, and forks that did not get a slot
-// immediately. Order: first come, first served within an organization; round-robin between organizations, counted in
-// slots (running sequences). Engine thread only. The queue's size limits are enforced at submission (QueueRoom).
+// Queue of sequences without a sequence slot: requests that have not started, and forks that could not be assigned a
+// slot immediately. Order: first come, first served within an organization; round-robin between organizations, counted
+// in slots (running sequences). Engine thread only. The queue's size limits are enforced at submission (QueueRoom).
 //
 // The organizations form a ring. A turn in the ring is worth one slot. A request with n choices may take up to n slots;
 // the excess becomes the organization's debt, and each later turn pays off one slot instead of taking one. The debt
@@ -9,8 +9,8 @@
 // An organization may also be offered a slot out of turn (`may_claim`). Slots taken out of turn become debt in full.
 //
 // If the oldest sequence of an organization lacks pages, the organization's later sequences wait, but other
-// organizations may be admitted first. From then on, every slot is offered to this organization before it is offered to
-// others. After it has been passed over kMaxPasses times, no other organization is admitted before it.
+// organizations may be admitted first. After that, every slot is offered to this organization before it is offered to
+// other organizations. After it has been passed over kMaxPasses times, no other organization is admitted before it.
 #pragma once
 
 #include <algorithm>

@@ -23,7 +23,8 @@ void DraftBudget::note_draft_step(int sequences, double ms) {
   follow(step_ms_[static_cast<size_t>(std::clamp(sequences, 1, kMax))], ms);
 }
 
-// Uses the time measured for the nearest smaller number of sequences or, if there is none, for the nearest larger one.
+// Uses the time measured for the nearest smaller number of sequences or, if there is none, for the nearest larger
+// number.
 double DraftBudget::step_ms(int sequences) const {
   const int n = std::clamp(sequences, 1, kMax);
   for (int i = n; i >= 1; --i)

@@ -19,7 +19,7 @@ class DraftBudget {
   void note_step(double ms);
   // Records the duration of a draft step for this number of sequences, with one token each.
   void note_draft_step(int sequences, double ms);
-  // Returns the expected duration, in ms, of a draft step for this number of sequences; 0: not measured yet.
+  // Returns the expected duration, in ms, of a draft step for this number of sequences; 0 = not measured yet.
   double step_ms(int sequences) const;
   // Adds milliseconds saved by accepted draft tokens; negative for time spent drafting.
   void earn(double ms);

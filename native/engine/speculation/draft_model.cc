@@ -26,7 +26,7 @@ Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backen
   own.kv_type = limits.kv_type;
   auto plan = Model::plan(file, backend, own);
   if (!plan) return plan.error();
-  // Draft tokens advance the state one after another, and rejected ones would have to be rolled back.
+  // Draft tokens advance the state one after another, and rejected tokens would have to be rolled back.
   if (plan->slot_bytes > 0)
     return Error{ErrorCode::kUnsupported, "a draft model of architecture '" + params->architecture_name +
                                               "' has recurrent state, which cannot be rolled back by single tokens"};
@@ -71,8 +71,8 @@ double DraftModel::draft(std::span<DraftRequest> requests, DraftBudget& pace) {
   ++round_;
   plan(requests);
   if (tasks_.empty()) return ms_since(start);
-  // The first draft step computes the tokens that the draft model has not processed yet. The logits of the last of
-  // these tokens give the first draft token.
+  // The first draft step computes the tokens that the draft model has not processed yet. The first draft token is
+  // chosen from the logits of the last of these tokens.
   for (const Task& task : tasks_) {
     const Slot& slot = *task.slot;
     add_row(slot,
@@ -112,7 +112,7 @@ double DraftModel::draft(std::span<DraftRequest> requests, DraftBudget& pace) {
 void DraftModel::plan(std::span<DraftRequest> requests) {
   assert(requests.size() <= kMaxSequences);
   tasks_.clear();
-  // All sequences of this round are marked as used first, so that pages are taken only from other sequences.
+  // Marks all sequences of this round as used first, so that pages are taken only from other sequences.
   for (DraftRequest& request : requests) {
     request.n = 0;
     if (Slot* slot = slot_of(request.owner)) see(*slot, request.tokens);
@@ -217,7 +217,7 @@ const float* DraftModel::compute() {
 }
 
 // Determines the next draft token of each task whose tokens have all been computed, each from one row of `logits`.
-// Non-finite logits give token 0.
+// Non-finite logits yield token 0.
 void DraftModel::take_best(const float* logits) {
   const auto has_row = [](const Task& task) {
     return task.slot->n_computed == static_cast<int>(task.request->tokens.size());

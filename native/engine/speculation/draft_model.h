@@ -3,10 +3,10 @@
 // only the number of steps; speculation.h decides when it is used. Engine thread only; nothing allocates after
 // construction.
 //
-// Rejected draft tokens are simply overwritten. A sequence's pages hold the tokens [0, n_computed), followed by draft
-// tokens; accepted ones are counted the next time the sequence is drafted. The page pool has a fixed size. If there are
-// too few pages, sequences that have not been drafted for a while lose theirs; if there are no such sequences, nothing
-// is drafted.
+// Rejected draft tokens are simply overwritten. A sequence's pages contain the tokens [0, n_computed), followed by
+// draft tokens. Accepted draft tokens are counted the next time the sequence is drafted. The page pool has a fixed
+// size. If there are too few pages, sequences that have not been drafted for a while lose their pages. If there are no
+// such sequences, nothing is drafted.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ class DraftModel final : public Drafter {
  public:
   static constexpr int kMaxRows = 64;  // Maximum number of tokens per draft step.
 
-  // Chooses the draft model's limits from the target model's. The draft model gets as many pages as the target model,
+  // Chooses the draft model's limits from the target model's. The draft model has as many pages as the target model,
   // but no more than fit in `kv_bytes` and, on a CPU, no more than it can use. Returns the errors of Model::plan(), and
   // kUnsupported for models with recurrent state.
   static Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, const ModelLimits& limits,

@@ -45,7 +45,7 @@ int HiddenRows::row_of(const Sequence& sequence, int position) const {
   return sequence.hidden_slot * of_each_ + position - place.first;
 }
 
-// A free entry always exists, because there are as many entries as there can be running sequences.
+// There is always a free entry, because there are as many entries as the maximum number of running sequences.
 int HiddenRows::place_of(Sequence& sequence) {
   if (sequence.hidden_slot >= 0 && places_[static_cast<size_t>(sequence.hidden_slot)].owner == &sequence)
     return sequence.hidden_slot;
@@ -113,7 +113,7 @@ void MtpDrafter::add_rows(Task& task, int pass) {
   task.last_row = static_cast<int>(tokens_.size()) - 1;
 }
 
-// Computes the next draft token of each task. Non-finite logits and tokens outside the vocabulary give token 0.
+// Computes the next draft token of each task. Non-finite logits and tokens outside the vocabulary yield token 0.
 void MtpDrafter::compute(int pass) {
   tokens_.clear();
   hidden_of_.clear();

@@ -21,7 +21,7 @@
 namespace monolith {
 
 // Assigns the model's saved hidden states (ModelLimits::kept_rows()) to running sequences, for MTP layers and EAGLE-3
-// heads. The saved states are those of a sequence's last token and of the draft tokens after it.
+// heads. The hidden states of a sequence's last token and of the draft tokens after it are saved.
 //
 // A running sequence keeps its entry; once it has stopped running, another sequence may take the entry. A missing
 // hidden state is not an error: a sequence that was restarted, or that took its prefix from the cache, drafts without
@@ -32,7 +32,7 @@ class HiddenRows {
 
   // Hidden-state ranges that this step feeds to the MTP layers. Valid until the next call.
   std::span<const HiddenRange> runs(const StepPlan& plan);
-  // Index of the saved hidden state for a position; -1: not saved.
+  // Index of the saved hidden state for a position; -1 = not saved.
   int row_of(const Sequence& sequence, int position) const;
   void forget(const Sequence& sequence);
 
@@ -75,7 +75,7 @@ class MtpDrafter final : public Drafter {
 
   Model& model_;
   const int n_tables_, n_levels_;
-  const std::span<const int32_t> chosen_;  // Token IDs to which the logits refer; empty: the whole vocabulary.
+  const std::span<const int32_t> chosen_;  // Token IDs that the logits refer to; empty = the whole vocabulary.
   const int n_vocab_, n_logits_;           // Vocabulary size, and number of logits per row.
   HiddenRows hidden_;
   BatchSampler sampler_;

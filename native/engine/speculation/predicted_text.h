@@ -23,7 +23,7 @@ class PredictedText {
 
   // Must be called after each generated token. `output`: all generated tokens.
   void follow(std::span<const TokenId> output);
-  // The rest of the text after the current position; empty while the output does not follow the text.
+  // The text after the current position. Empty while the output does not follow the text.
   std::span<const TokenId> next() const { return follows_ ? text_.subspan(at_) : std::span<const TokenId>(); }
   // Number of tokens of the text that the output has repeated, each counted once.
   int n_matched() const { return n_matched_; }

@@ -25,7 +25,7 @@ class PromptLookup {
     int length = 0;  // Number of equal tokens before `next`: kGram to kLongestMatch, or 0 if there is no match.
     int next = 0;    // Index of the token that followed the match.
   };
-  // `tokens`: the tokens of the last call, followed by any number of new ones. O(new tokens).
+  // `tokens`: the tokens of the last call, followed by any number of new tokens. O(new tokens).
   Match find(std::span<const TokenId> tokens);
   // Copies the tokens that followed the match to `out`. If the text ends before `out` is full, the copied tokens are
   // repeated.
@@ -36,7 +36,7 @@ class PromptLookup {
 
   size_t slot(const TokenId* end) const;  // Hash slot of the kGram tokens before `end`.
 
-  std::vector<int32_t> next_;  // Per hash slot: index after the newest occurrence of the n-gram; 0: none.
+  std::vector<int32_t> next_;  // Per hash slot: index after the newest occurrence of the n-gram; 0 = none.
   size_t n_read_ = 0;          // The hash table covers positions [0, n_read_).
 };
 

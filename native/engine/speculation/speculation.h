@@ -3,10 +3,10 @@
 // Engine thread only.
 //
 // Cost model: a step with d decodes takes base(d), plus `row` per draft token. Without draft tokens, d tokens take
-// base(d). So a draft token pays off if its acceptance probability exceeds d * row / base(d): almost never with many
-// decodes, almost always with one decode on a memory-bound machine. Both times are running averages of measured steps.
-// The acceptance probability is a running average over the sequence's earlier draft tokens with an equally long match.
-// A step that was delayed by other load must neither disable speculation permanently nor make it look free (see
+// base(d). A draft token therefore pays off if its acceptance probability exceeds d * row / base(d): almost never with
+// many decodes, almost always with one decode on a memory-bound machine. Both times are running averages of measured
+// steps. The acceptance probability is a running average over the sequence's earlier draft tokens with an equally long
+// match. A step that was delayed by other load must neither disable speculation permanently nor make it look free (see
 // note()).
 //
 // There are three sources of draft tokens, in this order:
@@ -37,7 +37,7 @@ class AcceptanceModel {
   double price(int decodes) const;
   // Whether the next step should have no draft tokens, in order to refresh the measurement of base(decodes).
   bool wants_plain(int decodes) const { return since_plain_ >= kPlainEvery || base_ms_[index(decodes)] == 0; }
-  // Average time, in ms, of a step without draft tokens; 0: not measured yet.
+  // Average time, in ms, of a step without draft tokens; 0 = not measured yet.
   double base_ms(int decodes) const { return base_ms_[index(decodes)]; }
   double row_ms() const { return row_ms_; }
 
@@ -79,8 +79,8 @@ class SequenceDrafts {
   std::span<const TokenId> last(int n) const { return {tokens_.data(), static_cast<size_t>(n)}; }
   // Whether the last draft tokens came from the drafter rather than from prompt lookup.
   bool drafted() const { return length_ == kDraft; }
-  // Records that the first `n_accepted` of the last draft tokens were accepted. `next_rejected`: the next one was
-  // rejected; false if none was left.
+  // Records that the first `n_accepted` of the last draft tokens were accepted. `next_rejected`: whether the draft
+  // token after them was rejected; false if there was none.
   void record_acceptance(int n_accepted, bool next_rejected);
 
  private:

@@ -32,7 +32,7 @@ class SpeculativeDecoder {
   // made.
   void add_to(const StepPlan& plan);
   // Records that the first `n_accepted` of the sequence's `n_drafts` draft tokens in this step were accepted.
-  // `next_rejected`: the next one was rejected; false if none was left.
+  // `next_rejected`: whether the draft token after them was rejected; false if there was none.
   void record_acceptance(Sequence& sequence, int n_drafts, int n_accepted, bool next_rejected);
   // Records that the step took `ms` milliseconds, excluding the time spent drafting.
   void note_step(const StepPlan& plan, double ms);

@@ -11,7 +11,7 @@
 
 namespace monolith {
 
-// Sizes, in bytes, of the data that a prefix-cache node can refer to. 0: the model stores no such data.
+// Sizes, in bytes, of the data that a prefix-cache node can refer to. 0 = the model stores no such data.
 struct PageSizes {
   size_t full = 0;      // Page group of layers without a sliding window.
   size_t window = 0;    // Page group of layers with a sliding window.

@@ -41,7 +41,7 @@ void PageExporter::enqueue(const ScheduledSequence& sequence, const std::string&
   }
 }
 
-// The parts of the node that exist and were not exported in this period.
+// Returns the parts of the node that exist and were not exported in this period.
 uint8_t PageExporter::missing(const Node& node) const {
   uint8_t present = kPage;
   if (cache_.window_of(node.id) != kNoPage) present |= kWindow;
@@ -53,7 +53,7 @@ void PageExporter::advance() {
   if (!pending()) return;
   if (outbox_->closed()) return open(nullptr);
   Job& job = jobs_.front();
-  // Nodes that were exported before cost nothing, so they do not take a call each.
+  // Nodes that were exported before need no copy, so a single call skips all of them.
   while (job.next < job.nodes.size() && cache_.contains(job.nodes[job.next].id, job.nodes[job.next].generation) &&
          missing(job.nodes[job.next]) == 0)
     ++job.next;

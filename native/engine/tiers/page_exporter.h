@@ -21,16 +21,18 @@ namespace monolith {
 class PageExporter {
  public:
   static constexpr size_t kMaxPending = 256;           // Maximum number of sequences whose pages are not yet copied.
-  static constexpr size_t kMaxPendingPages = 1 << 18;  // Maximum number of their pages.
+  static constexpr size_t kMaxPendingPages = 1 << 18;  // Maximum number of pages not yet copied.
   static constexpr size_t kMaxExportBytes = 4 << 20;   // An export is sent when it has this many bytes.
 
   PageExporter(PrefixCache& cache, PageCopier& pages) : cache_(cache), pages_(pages) {}
 
-  // From now on, exports go to `outbox`; null: nothing is exported, and pending exports are dropped.
+  // Sets the outbox that receives all further exports. If it is null, nothing is exported, and pending exports are
+  // dropped.
   void open(std::shared_ptr<TierOutbox> outbox);
-  // Exports all pages again that were exported before.
+  // Exports all previously exported pages again.
   void forget() { ++period_; }
-  // Schedules the export of the full pages of a sequence that holds its pages. If memory runs out, they are skipped.
+  // Schedules the export of the full pages of a sequence that holds its pages. If memory runs out, these pages are
+  // skipped.
   void enqueue(const ScheduledSequence& sequence, const std::string& label);
 
   bool pending() const { return !jobs_.empty(); }

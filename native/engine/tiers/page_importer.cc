@@ -90,7 +90,8 @@ int64_t PageImporter::max_held() const {
   return std::max<int64_t>(cache_.pool().size() / (4 * cache_.layout().tables()), 1);
 }
 
-// Writes the missing parts of one page. Returns false if there is no room or the page does not follow the held ones.
+// Writes the missing parts of one page. Returns false if there is no room, or if the page does not follow the pages
+// that the import holds.
 bool PageImporter::write_page(Open& import, const ImportedPage& page, int64_t n_running) {
   KvState& kv = import.kv;
   if (page.index > kv.n_indexed() || page.index >= full_pages(import.text)) return false;
@@ -150,7 +151,7 @@ void PageImporter::add_window(Open& import, const ImportedPage& page) {
   kv.window_pages.set(index, window, cache_.pool());
 }
 
-// A snapshot replaces only unused ones, and running sequences keep a slot.
+// An imported snapshot replaces only unused snapshots, and running sequences keep a slot.
 void PageImporter::add_snapshot(const Open& import, const ImportedPage& page) {
   StateSlots& slots = cache_.slots();
   const NodeId node = import.kv.nodes[static_cast<size_t>(page.index)];

@@ -3,8 +3,9 @@
 //   open() ──► reply: leading pages that are in the pool, now held ──► write() ... ──► reply ──► close()
 //
 // An open import holds a reference to each leading node of its prompt, so that none of them is evicted before the
-// request that waits for them is admitted. Holds yield: they are dropped as soon as running or waiting sequences could
-// need their pages (StepLoop), and after kMaxHold. The pages then stay in the cache as the most recently used ones.
+// request that waits for them is admitted. Holds have the lowest priority: they are dropped as soon as running or
+// waiting sequences could need their pages (StepLoop), and after kMaxHold. The pages then stay in the cache as the most
+// recently used pages.
 //
 // A pinned import holds its pages until it is closed, without a time limit. There is one exception: if no sequence at
 // all can run for lack of pages, drop_pins() drops the holds of all pinned imports.
@@ -26,8 +27,8 @@
 
 namespace monolith {
 
-// Data of one page of an import; parts that the pool already has are left out. The bytes belong to the caller and stay
-// valid until `owner` is released.
+// Data of one page of an import. Parts that the pool already contains are omitted. The bytes belong to the caller and
+// stay valid until `owner` is released.
 struct ImportedPage {
   int index = 0;
   const std::byte* full = nullptr;      // PageSizes::full bytes.
@@ -53,17 +54,17 @@ class PageImporter {
       : cache_(cache), pages_(pages), note_added_(std::move(note_added)) {}
 
   // Opens an import and replies which leading pages of the prompt are in the pool. An import above the limits is
-  // refused.
+  // rejected.
   void open(PageImport import, const std::shared_ptr<TierOutbox>& outbox, Clock::time_point now);
-  // Adds pages, in ascending order without gaps after the leading pages in the pool. Always replies to `outbox`: when
-  // the pages are written or, if the import is no longer open, that none were.
+  // Adds pages, in ascending order without gaps after the leading pages in the pool. Always replies to `outbox`: with
+  // the number of pages once they have been written, or with zero if the import is no longer open.
   void write(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner,
              std::shared_ptr<TierOutbox> outbox);
   void close(uint64_t id);
   void close_all();
 
   bool pending() const { return !writes_.empty(); }
-  // Writes one page. `n_running`: number of running sequences, for each of which one page is left.
+  // Writes one page. `n_running`: number of running sequences, for each of which one page is left free.
   void advance(int64_t n_running);
 
   // Drops the page references of all unpinned imports, so that the pages can be evicted. The imports stay open.

@@ -16,7 +16,7 @@ struct PageText {
   std::vector<TokenId> tokens;
   // Without embeddings: only position, length, hash and attention kind. A span may extend beyond the last token.
   std::vector<InputSpan> spans;
-  ContentHash adapter = {};  // Hash of the LoRA adapter with which the pages are computed; 0: no adapter.
+  ContentHash adapter = {};  // Hash of the LoRA adapter that the pages are computed with; 0 = no adapter.
 
   // The first `n_tokens` positions. Throws std::bad_alloc.
   static PageText of(std::span<const TokenId> tokens, std::span<const InputSpan> spans, int n_tokens,

@@ -7,7 +7,8 @@
 namespace monolith {
 namespace {
 
-// Shares of a step that copies may take while sequences decode, and the limit of one call if none does.
+// Shares of a step's duration that copies may take while sequences decode, and the time limit of one call when no
+// sequence decodes.
 constexpr int kImportShare = 20, kExportShare = 50;  // One part in this many.
 constexpr std::chrono::milliseconds kAlone{10};
 // After this many consecutive plans that lacked pages and had no running sequence, pinned pages become evictable.

@@ -1,5 +1,5 @@
 // The engine's side of a storage tier under the page pool: exports finished sequences' pages and imports pages for new
-// prompts, in the time that steps leave. The store itself, its keys and its encryption are the consumer's
+// prompts, in the time that steps leave. The consumer is responsible for the store itself, its keys and its encryption
 // (docs/internals/kv-tiers.md). Engine thread only.
 #pragma once
 
@@ -25,7 +25,7 @@ class PageTier {
         exporter_(cache, copier_),
         importer_(cache, copier_, [&scheduler](uint64_t organization) { scheduler.note_cached(organization); }) {}
 
-  // Connects a consumer. Null: disconnects it, drops pending exports and closes all imports.
+  // Connects a consumer. Null disconnects the current consumer, drops pending exports and closes all imports.
   void open(std::shared_ptr<TierOutbox> outbox) {
     importer_.close_all();
     outbox_ = outbox;
@@ -52,14 +52,14 @@ class PageTier {
 
   // Drops the holds of imports if the step being planned could need their pages. Called before a step is planned.
   void yield_before_step();
-  // Drops the holds of unpinned imports if the step that was just planned leaves out sequences for lack of pages. Also
-  // drops the holds of pinned imports if several consecutive plans lacked pages and had no running sequence.
+  // Drops the holds of unpinned imports if the step that was just planned omits sequences for lack of pages. Also drops
+  // the holds of pinned imports if several consecutive plans lacked pages and had no running sequence.
   void yield_after_plan();
   bool pending() const { return exporter_.pending() || importer_.pending(); }
   // Copies pages. `step`: duration of the last step; while sequences decode, the copies take a small share of it.
   // Returns true if anything was copied.
   bool advance(Clock::duration step, bool decoding);
-  // True if the references to pages are those of the scheduler and of the open imports.
+  // True if the scheduler and the open imports account for all references to pages.
   bool consistent() const;
 
  private:

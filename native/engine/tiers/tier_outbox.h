@@ -17,8 +17,8 @@
 
 namespace monolith {
 
-// One full page of a sequence. `bytes` holds the page group of layers without a sliding window, that of layers with
-// one and the recurrent state, one after another; the sizes are 0 for parts that are missing.
+// One full page of a sequence. `bytes` contains, one after another, the page group of layers without a sliding window,
+// the page group of layers with one, and the recurrent state. The size of a missing part is 0.
 struct ExportedPage {
   int index = 0;          // The page holds positions index * kPageTokens ff. of the sequence.
   bool has_full = false;  // Also true for models that store nothing outside of windows, with full_bytes = 0.
@@ -28,12 +28,12 @@ struct ExportedPage {
   size_t size() const { return full_bytes + window_bytes + snapshot_bytes; }
 };
 
-// Pages of one sequence. A sequence may take several exports.
+// Pages of one sequence. A sequence may be split into several exports.
 struct PageExport {
   uint64_t organization = 0;
   std::string label;      // GenerationRequest::retain.
   uint64_t sequence = 0;  // Number of the exported sequence; the exports of one sequence follow each other.
-  std::shared_ptr<const PageText> text;  // All full pages of the sequence, also those without an ExportedPage.
+  std::shared_ptr<const PageText> text;  // All full pages of the sequence, including pages without an ExportedPage.
   std::vector<ExportedPage> pages;
   int n_skipped = 0;  // Pages that were evicted or did not fit into the outbox.
   bool is_last = false;
@@ -53,8 +53,8 @@ struct ImportReply {
 
 class TierOutbox {
  public:
-  // `wake` is called after an item was added to an empty outbox. It must not block, and is not called after close().
-  // Sequences with fewer than `min_tokens` positions in full pages are not exported.
+  // `wake` is called after an item has been added to an empty outbox. It must not block, and is not called after
+  // close(). Sequences with fewer than `min_tokens` positions in full pages are not exported.
   TierOutbox(size_t max_bytes, std::function<void()> wake, size_t min_tokens = 0)
       : max_bytes_(max_bytes), wake_(std::move(wake)), min_tokens_(min_tokens) {}
 

@@ -24,7 +24,7 @@ struct FewBits {
 // Returns null if `ggml_type` is neither Q1_0 nor Q2_0.
 const FewBits* few_bits(uint32_t ggml_type);
 
-// `data` holds whole rows and must outlive the result. `cols` is a multiple of the type's block size.
+// `data` contains whole rows and must outlive the result. `cols` is a multiple of the type's block size.
 std::shared_ptr<const RowMaker> few_bits_rows(const FewBits& type, std::span<const std::byte> data, int64_t cols);
 
 }  // namespace monolith

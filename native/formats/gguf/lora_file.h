@@ -28,7 +28,7 @@ struct LoraPair {
   LoraFactor b;                // Shape [rows][rank].
   float factor = 1.0f;         // Scale of B * A: alpha / rank, alpha / sqrt(rank) (rsLoRA), or 1 without alpha.
   // If positive, read_b() must reorder the rows of B: they form this many heads, and the file stores the even rows of
-  // each head before the odd rows. `rows` is a multiple of 2 * heads. 0: the rows are already in GGUF order.
+  // each head before the odd rows. `rows` is a multiple of 2 * heads. 0 = the rows are already in GGUF order.
   int heads = 0;
 
   // Return the values of A and B, without `factor`. Errors: kInvalidFile if a value is not finite.
@@ -37,7 +37,7 @@ struct LoraPair {
 };
 
 struct LoraFile {
-  std::string architecture;  // Architecture of the base model; empty: the file does not state it.
+  std::string architecture;  // Architecture of the base model; empty = the file does not specify it.
   float alpha = 0.0f;
   std::vector<LoraPair> pairs;         // Not empty. Sorted by `target`, which is unique.
   std::shared_ptr<const void> source;  // Keeps the bytes of the factors valid.
@@ -49,7 +49,8 @@ inline constexpr int64_t kMaxLoraDimension = int64_t{1} << 31;
 // Errors: kIo, kInvalidFile, and kUnsupported (another kind of adapter, or a tensor that is not a LoRA factor of a
 // weight matrix).
 Result<LoraFile> open_lora_file(const std::string& path);
-// Parses the bytes of a whole file, which must outlive the result. Errors: as open_lora_file(), without kIo.
+// Parses the bytes of a whole file, which must outlive the result. Returns the same errors as open_lora_file(), except
+// kIo.
 Result<LoraFile> parse_lora_file(std::span<const std::byte> bytes);
 
 }  // namespace monolith

@@ -72,8 +72,8 @@ void MappedFile::give_back(std::span<const std::byte> bytes, bool cached_too) co
 
 void MappedFile::will_need(std::span<const std::byte> bytes) const {
 #if defined(POSIX_FADV_WILLNEED)
-  // The kernel ignores what exceeds the device's read-ahead size or request size; nearly all devices have at least
-  // this.
+  // The kernel ignores the part of a request that exceeds the device's read-ahead size or request size. On nearly all
+  // devices, both are at least this large.
   constexpr size_t kCallBytes = size_t{128} << 10;
   for (size_t at = 0; at < bytes.size(); at += kCallBytes) {
     const auto part = bytes.subspan(at, std::min(kCallBytes, bytes.size() - at));

@@ -19,7 +19,7 @@ static_assert(sizeof(size_t) == 8, "files larger than 4 GiB are mapped whole, wh
 constexpr uint32_t kOldestVersion = 2, kVersion = 3;
 constexpr size_t kMaxKeyBytes = 65535;       // The limit in the GGUF specification.
 constexpr size_t kMaxTensorNameBytes = 256;  // The specification says 64, but some converters write longer names.
-// Limits far above what real files need: a few hundred keys and, if each expert is a separate tensor, up to about
+// Limits far above the needs of real files: a few hundred keys and, if each expert is a separate tensor, up to about
 // 30,000 tensors. The limits keep the tables built for a huge malformed file below some tens of MiB.
 constexpr uint64_t kMaxMetadata = 1 << 16, kMaxTensors = 1 << 18;
 constexpr size_t kMinMetadataBytes = 8 + 1 + 4 + 1;        // A one-byte key and a one-byte value.
@@ -336,7 +336,7 @@ Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offs
 }
 
 // Assigns each tensor its bytes. Checks that the bytes are aligned, lie inside the data section and do not overlap
-// those of another tensor.
+// another tensor's bytes.
 Status GgufParser::place_tensors() {
   if (n_tensors_ == 0) return {};
   const uint64_t mask = file_->alignment_ - 1;

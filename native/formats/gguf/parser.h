@@ -49,8 +49,8 @@ class GgufParser {
   std::span<const std::byte> bytes_;
   size_t position_ = 0;
   uint64_t n_tensors_ = 0, n_metadata_ = 0;
-  // One entry per tensor: the few-bit format in which it is stored (Q1_0, Q2_0), or null if it is stored in another
-  // format and needs no conversion.
+  // One entry per tensor: its few-bit storage format (Q1_0, Q2_0), or null if it is stored in another format and needs
+  // no conversion.
   std::vector<const FewBits*> few_;
   std::vector<uint64_t> offsets_, sizes_;  // Per tensor: where its bytes are in the data section.
   std::unique_ptr<GgufFile> file_;

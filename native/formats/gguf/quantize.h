@@ -1,4 +1,4 @@
-// Quantizes values to the types to which a model can be converted at load time. Each value is rounded to the nearest
+// Quantizes values to the types that a model can be converted to at load time. Each value is rounded to the nearest
 // value that its block's scale allows. dequantize() is the inverse. Pure functions that may be called from any thread.
 #pragma once
 

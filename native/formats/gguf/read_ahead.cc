@@ -33,7 +33,7 @@ ReadAhead::ReadAhead(const GgufFile& file, std::vector<Piece> pieces, size_t win
       run();
     });
   } catch (const std::system_error&) {
-    // Without the thread, the file is read when it is used.
+    // Without the thread, the file is read on demand.
   }
 }
 

@@ -17,10 +17,10 @@ namespace monolith {
 
 class ReadAhead {
  public:
-  // What the loader reads in one go, in the order in which it is read.
+  // The byte ranges that the loader reads together, in reading order.
   using Piece = std::vector<std::span<const std::byte>>;
-  // How far the thread reads ahead of the piece that the loader is using, in bytes. Bounds the memory for pages that
-  // have been read but not yet used.
+  // Maximum distance, in bytes, between the piece that the loader is using and the position at which the thread reads.
+  // Bounds the memory for pages that have been read but not yet used.
   static constexpr size_t kWindow = size_t{256} << 20;
 
   // Starts a thread that reads the first `window` bytes, and more after use(). Does nothing if `file` is not backed by

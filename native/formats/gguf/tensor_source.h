@@ -26,7 +26,7 @@ class RowMaker {
   virtual void make(int64_t first, int64_t count, float* out) const = 0;
   // Writes the same rows as exact_type(), without loss. Must be overridden if exact_type() is a block type.
   virtual void store(int64_t first, int64_t count, std::byte* out) const;
-  // Appends the file ranges from which the rows are read.
+  // Appends the file ranges that contain the rows' data.
   virtual void add_slots(std::vector<std::span<const std::byte>>& places) const = 0;
   // A float type (F32, F16 or BF16) that represents every value exactly. Used by backends that do not support
   // exact_type().
@@ -38,7 +38,7 @@ class RowMaker {
   virtual float factor() const { return 1; }
 };
 
-// Describes how the rows of a tensor are produced. There are three ways: by concatenating parts that hold rows of
+// Describes how the rows of a tensor are produced. There are three ways: by concatenating parts that contain rows of
 // `cols` values of `type` (F32, F16 or BF16); as MXFP4 rows whose codes and scales are stored separately, as in
 // checkpoints; or with a RowMaker.
 struct TensorSource {
@@ -56,11 +56,11 @@ struct TensorSource {
   std::shared_ptr<const RowMaker> maker = nullptr;
 
   int64_t rows() const;
-  // The file ranges from which the tensor's bytes are read.
+  // The file ranges that contain the tensor's data.
   std::vector<std::span<const std::byte>> places() const;
 };
 
-// Whether read_rows() can write `source` as `type`. This is the case if the types are equal, or if the source holds
+// Whether read_rows() can write `source` as `type`. This is the case if the types are equal, or if the source contains
 // floats, quantize() supports `type` and the row length is a multiple of the block size.
 bool can_store(const TensorSource& source, TensorType type);
 

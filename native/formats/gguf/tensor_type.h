@@ -78,12 +78,12 @@ inline const TensorTypeTraits& traits_of(TensorType type) {
   if (type == TensorType::kF8E4M3) return kF8E4M3Traits;
   return type == TensorType::kF8Scaled ? kF8ScaledTraits : *tensor_type_traits(static_cast<uint32_t>(type));
 }
-// Whether the type holds floats that quantize() can convert to another type. The blocks of FP8 checkpoints count as
+// Whether the type contains floats that quantize() can convert to another type. The blocks of FP8 checkpoints count as
 // floats.
 inline bool is_float(TensorType type) { return traits_of(type).block_values == 1 || type == TensorType::kF8Scaled; }
 
-// Returns the name that the GGUF specification gives to a type number, or "unknown". Also covers types that the engine
-// does not support. For use in messages; the returned view points to static storage.
+// Returns the GGUF specification's name for a type number, or "unknown". Also covers types that the engine does not
+// support. For use in messages; the returned view points to static storage.
 std::string_view tensor_type_name(uint32_t type);
 
 // Decodes `count` values (a multiple of block_values) of `type` from `data` to `out`, exactly as the format defines.

@@ -12,7 +12,7 @@ constexpr std::string_view kModelKey = "tokenizer.ggml.model", kPreKey = "tokeni
 constexpr std::string_view kKindsKey = "tokenizer.ggml.token_type", kScoresKey = "tokenizer.ggml.scores";
 constexpr std::string_view kCharsmapKey = "tokenizer.ggml.precompiled_charsmap";
 
-// A metadata key and the TokenizerSpec member that holds its value.
+// A metadata key and the TokenizerSpec member that stores its value.
 template <typename T>
 struct Field {
   std::string_view key;

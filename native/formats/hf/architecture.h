@@ -1,5 +1,5 @@
-// Maps architectures of Hugging Face checkpoints to GGUF architectures, and describes how their tensors differ from
-// those of a GGUF file. Constant tables that may be used from any thread.
+// Maps architectures of Hugging Face checkpoints to GGUF architectures, and describes how their tensors differ from the
+// tensors in a GGUF file. Constant tables that may be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ struct Architecture {
   std::string_view second_norm = "ffn_norm";  // GGUF name of post_attention_layernorm.
   Activation activation = Activation::kSilu;
   MtpPlacement drafts = MtpPlacement::kNone;
-  std::string_view draft_key = {};  // Setting with the number of MTP layers; empty: use all that the folder contains.
+  std::string_view draft_key = {};  // Setting with the number of MTP layers; empty = use all that the folder contains.
   bool window_pattern = false;      // GGUF metadata lists which layers have a sliding window.
   YarnScale yarn_scale = YarnScale::kNone;
   double rms_eps = 1e-6;     // Default for a setting that the checkpoint omits, as are the fields below.

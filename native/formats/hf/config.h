@@ -24,7 +24,7 @@ struct LatentHeads {
 };
 
 // MiMo V2.5 stores queries, keys and values in one matrix that is divided into `shards` equal ranges of rows. Each
-// range holds its share of the query heads, then of the key heads, then of the value heads.
+// range contains its share of the query heads, then of the key heads, then of the value heads.
 struct ShardedHeads {
   int64_t shards = 0, key_dim = 0, value_dim = 0;
   std::vector<int32_t> kv_heads = {};  // One entry per layer.
@@ -46,7 +46,7 @@ struct Config {
   const Architecture* architecture = nullptr;
   int64_t layers = 0, heads = 0, kv_heads = 0, experts = 0;
   bool tied = false;       // The embedding table is also the output matrix.
-  int64_t table_rows = 0;  // Number of embedding rows in use, if some belong to no token; 0: all rows.
+  int64_t table_rows = 0;  // Number of embedding rows in use, if some belong to no token; 0 = all rows.
   int64_t streams = 1;     // Number of residual streams.
   int64_t mtp_layers = 0;  // Number of MTP layers, stored after the others, that the folder contains.
   DeltaNetHeads delta_net = {};

@@ -86,7 +86,7 @@ void put_index(Translation& t, const Config& config) {
 }
 
 // MLA as in DeepSeek V2 and its successors. The main GGUF keys describe the cached data as one head (latent plus RoPE
-// part); separate keys give the actual head sizes.
+// part); separate keys contain the actual head sizes.
 int64_t translate_latents(Translation& t, Config& config) {
   const auto size = [&](std::string_view name, int64_t value) {
     t.out().integer(t.key(name), static_cast<uint64_t>(value));
@@ -190,7 +190,7 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   size("attention.sliding_window", t.needed({"sliding_window"}));
   if (!(share[0] > 0 && share[0] <= 0.5 && share[1] > 0 && share[1] <= 1))
     return t.fail(shares.unsupported("must be at most 0.5 for layers without a sliding window"));
-  // GGUF states twice the number of dimensions that rotate in layers without a sliding window.
+  // GGUF stores twice the number of dimensions that rotate in layers without a sliding window.
   size("rope.dimension_count", static_cast<int64_t>(2 * share[0] * static_cast<double>(head_dim)));
   size("rope.dimension_count_swa", static_cast<int64_t>(share[1] * static_cast<double>(head_dim)));
   if (bases.is_array()) {
@@ -392,8 +392,8 @@ void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   t.out().numbers(t.key("swiglu_clamp_shexp"), limits);
 }
 
-// EAGLE head: settings that are missing here are those of the target model, which is not known yet. The token map in
-// the folder stores token ID minus logit row for each logit.
+// EAGLE head: missing settings are taken from the target model, which is not known yet. The token map in the folder
+// stores token ID minus logit row for each logit.
 void translate_eagle(Translation& t, const Config& config) {
   if (config.layers != 1)
     t.fail(t.find("num_hidden_layers").unsupported("is " + std::to_string(config.layers) + ", expected 1"));

@@ -194,7 +194,7 @@ void translate_delta_nets(Translation& t, Config& config) {
         return t.fail(types.item(i).unsupported("breaks the regular interval of attention layers"));
   }
   size("full_attention_interval", interval);
-  // Qwen3.5's M-RoPE sections, in case the checkpoint does not state them.
+  // Qwen3.5's M-RoPE sections, used if the checkpoint does not specify them.
   if (t.architecture().gguf != "qwen3next" &&
       !t.first_of({"rope_parameters", "rope_scaling"})["mrope_section"].exists())
     t.out().integers(t.key("rope.dimension_sections"), {11, 11, 10, 0});

@@ -6,8 +6,8 @@
 
 namespace monolith::hf {
 
-// Returns which layers use a sliding window. Checkpoints state this as a list of names, a repeating string with one
-// letter per layer, or a period. Returns nullopt if the checkpoint does not state it; the architecture's default then
+// Returns which layers use a sliding window. Checkpoints specify this as a list of names, a repeating string with one
+// letter per layer, or a period. Returns nullopt if the checkpoint does not specify it; the architecture's default then
 // applies.
 std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers) {
   std::vector<bool> windowed(layers);
@@ -37,8 +37,8 @@ std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers) 
 
 namespace {
 
-// Appends whether each MTP layer uses a sliding window: as stated in "mtp_layer_types" if present, otherwise like the
-// first layers (as in vLLM's exaone_moe.py).
+// Appends whether each MTP layer uses a sliding window: as specified in "mtp_layer_types" if present, otherwise like
+// the first layers (as in vLLM's exaone_moe.py).
 void add_draft_windows(Translation& t, int64_t count, std::vector<bool>& windowed) {
   const JsonValue types = t.find("mtp_layer_types"), sizes = t.find("mtp_sliding_windows");
   for (int64_t i = 0; i < count; ++i) {

@@ -43,7 +43,7 @@ void add_long_rope(Translation& t, const JsonValue& rope, int64_t context) {
   const double magnitude = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(original))) : 1;
   t.out().string(t.key("rope.scaling.type"), "longrope");
   t.out().integer(t.key("rope.scaling.original_context_length"), static_cast<uint64_t>(original));
-  // Phi-3.5-MoE states the attention scale separately for short and long contexts.
+  // Phi-3.5-MoE specifies separate attention scales for short and long contexts.
   const JsonValue near = rope["short_mscale"], far = rope["long_mscale"];
   const double stated = t.take(far.number(), magnitude);
   if (t.take(near.number(), stated) != stated)
@@ -85,7 +85,8 @@ void add_yarn(Translation& t, const JsonValue& rope) {
   copy("extrapolation_factor", "rope.scaling.yarn_ext_factor");
   copy("beta_fast", "rope.scaling.yarn_beta_fast");
   copy("beta_slow", "rope.scaling.yarn_beta_slow");
-  // The checkpoint states the total scale of the rotated values; GGUF states that scale divided by 0.1 ln(factor) + 1.
+  // The checkpoint contains the total scale of the rotated values, whereas GGUF stores that scale divided by 0.1
+  // ln(factor) + 1.
   const double factor = t.take(rope["factor"].number(), 1.0);
   if (rope["attention_factor"].exists() && factor > 0) {
     const double magnitude = t.take(rope["attention_factor"].number(), 1.0);

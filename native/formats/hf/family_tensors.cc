@@ -1,5 +1,5 @@
-// Converts tensors whose order or values in GGUF differ from those in the model family's checkpoints. The checkpoint's
-// order is defined by the transformers modeling file named above each function. GGUF's order is defined by llama.cpp's
+// Converts tensors whose order or values in GGUF differ from the model family's checkpoints. The checkpoint's order is
+// defined by the transformers modeling file named above each function. GGUF's order is defined by llama.cpp's
 // converter.
 #include <algorithm>
 #include <cmath>

@@ -10,14 +10,14 @@
 
 namespace monolith::hf {
 
-// Errors state the file within the folder, and the key or tensor in that file.
+// Errors name the file within the folder, and the key or tensor in that file.
 Result<std::unique_ptr<GgufFile>> open_folder(const std::string& path);
 
 // Presents the folder's vision encoder and projector as if they had been converted to a GGUF vision file ("mmproj",
 // docs/reference/vision.md). Reads vision_config in config.json, the image processor's settings and the encoder's
 // tensors, which remain in the mapped files.
 //
-// Error messages start with the path and state the file within the folder, and the key or tensor in that file.
+// Error messages start with the path and name the file within the folder, and the key or tensor in that file.
 // kUnsupported: this kind of vision encoder is not supported. kInvalidFile: the folder has no vision encoder.
 Result<std::unique_ptr<GgufFile>> open_vision_folder(const std::string& path);
 

@@ -42,8 +42,8 @@ bool is_empty(const JsonValue& value) {
   return flag && *flag == false;
 }
 
-// Refuses adapters initialized with PiSSA, OLoRA, CorDA or LoftQ. These methods also change the weights of the base
-// model, so their factors give wrong results with the original weights.
+// Rejects adapters initialized with PiSSA, OLoRA, CorDA or LoftQ. These methods also change the weights of the base
+// model, so their factors produce wrong results with the original weights.
 Status check_initialization(const JsonValue& value) {
   using Kind = json::Document::Kind;
   if (!value.exists() || value.is(Kind::kTrue) || value.is(Kind::kFalse)) return {};
@@ -85,8 +85,8 @@ Result<Settings> read_settings(const JsonValue& config) {
   return settings;
 }
 
-// The alpha of a module. As in PEFT, the first pattern that matches applies. A pattern matches if it is the module's
-// name or the part of the name after one of its dots.
+// Returns the alpha of a module. As in PEFT, the first pattern that matches applies. A pattern matches if it is the
+// module's name or the part of the name after one of its dots.
 double alpha_of(const Settings& settings, std::string_view module) {
   for (const auto& [name, alpha] : settings.alphas)
     if (module == name || (module.ends_with(name) && module[module.size() - name.size() - 1] == '.')) return alpha;

@@ -13,10 +13,10 @@
 namespace monolith {
 
 struct ModelFileOptions {
-  // The type to which float matrices are converted at load time: Q8_0, Q6_K, Q4_K, Q4_0 or F8_E4M3. The conversion to
+  // The type that float matrices are converted to at load time: Q8_0, Q6_K, Q4_K, Q4_0 or F8_E4M3. The conversion to
   // F8_E4M3 is done by the backend.
   std::optional<TensorType> quantize;
-  int threads = 0;  // Number of threads for quantization; 0: the number of usable processors.
+  int threads = 0;  // Number of threads for quantization; 0 = the number of usable processors.
 };
 
 // Error messages start with the path.
@@ -27,7 +27,7 @@ Result<std::unique_ptr<const GgufFile>> open_model_file(const std::string& path,
 Result<std::unique_ptr<const GgufFile>> open_vision_file(const std::string& path);
 
 // Opens the model at `path` and returns the result of `read`, which is called with the model. All error messages,
-// including those of `read`, start with the path. The model's files are closed on return.
+// including messages from `read`, start with the path. The model's files are closed on return.
 template <typename Read>
 std::invoke_result_t<Read, const GgufFile&> read_model_file(const std::string& path, const ModelFileOptions& options,
                                                             Read&& read) {

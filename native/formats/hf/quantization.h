@@ -19,7 +19,7 @@ struct Quantization {
   enum class Method : uint8_t { kNone, kFp8, kFp4, kGptq, kAwq, kPacked };
   Method method = Method::kNone;
   int bits = 4;
-  int64_t block_rows = 0, block_cols = 0;  // FP8 scale blocks; 0: derived from the shape of the scales.
+  int64_t block_rows = 0, block_cols = 0;  // FP8 scale blocks; 0 = derived from the shape of the scales.
   bool zeros_less_one = false;             // Zero points are stored minus one, as in the original GPTQ format.
   // Number of equal ranges of rows in "qkv_proj" (MiMo V2.5). The FP8 scale blocks of each range start at the range's
   // first row.

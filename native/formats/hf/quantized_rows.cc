@@ -51,8 +51,8 @@ class Fp8Rows final : public RowMaker {
   int64_t cols() const override { return cols_; }
   TensorType exact_type() const override { return type_; }
   TensorType float_type() const override { return float_type_; }
-  // A block that contains a NaN code gets a NaN scale. This makes no difference, because dot products with the row are
-  // NaN in any case.
+  // The scale of a block that contains a NaN code is set to NaN. This does not change any result, because dot products
+  // with the row are NaN in any case.
   void store(int64_t first, int64_t count, std::byte* out) const override {
     if (type_ != TensorType::kF8Scaled) return RowMaker::store(first, count, out);
     for (int64_t row = first; row < first + count; ++row) {

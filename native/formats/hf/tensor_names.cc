@@ -119,7 +119,7 @@ constexpr Name kOfLayer[] = {
     {"self_attn.indexer.k_norm", "indexer.k_norm"},
     {"self_attn.indexer.weights_proj", "indexer.proj"},
     {"hidden_norm", "attn_norm_2"},  // EAGLE-3.
-    // MTP layers that follow the network's own layers.
+    // MTP layers that follow the model's regular layers.
     {"eh_proj", "nextn.eh_proj"},
     {"enorm", "nextn.enorm"},
     {"hnorm", "nextn.hnorm"},

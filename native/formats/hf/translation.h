@@ -100,7 +100,7 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim);
 void translate_experts(Translation& t, Config& config);
 
 // In config_layers.cc. Returns for each layer whether it uses a sliding window, or nullopt if the checkpoint does not
-// state it and the architecture's default applies.
+// specify it and the architecture's default applies.
 std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers);
 void translate_windows(Translation& t, const Config& config);
 

@@ -61,7 +61,7 @@ constexpr Defaults kDefaults[] = {
 
 struct Class {
   std::string_view name;     // Name in "architectures" of config.json.
-  std::string_view encoder;  // Value of vision_config.model_type; empty: any value.
+  std::string_view encoder;  // Value of vision_config.model_type; empty = any value.
   EncoderKind kind;
   bool grids = false;  // LLaVA 1.6: images are split according to the best-fitting of several tile grids.
 };
@@ -136,7 +136,8 @@ class EncoderTranslation {
     out_.integer(std::string("clip.vision.") + key, static_cast<uint64_t>(value));
   }
 
-  // Returns an integer. The side of a square may also be given as a list of equal numbers or as equal height and width.
+  // Returns an integer. The side length of a square may also be given as a list of equal numbers, or as equal height
+  // and width.
   int64_t integer(const JsonValue& value, int64_t fallback, int64_t low = 1, int64_t high = kMaxSize) {
     if (value.is_array() && !value.items().empty()) {
       const int64_t first = integer(value.item(0), fallback, low, high);
@@ -348,7 +349,7 @@ class EncoderTranslation {
 
   void llava() {
     const int64_t layer = integer(config_["vision_feature_layer"], -2, -encoder_.layers, -1);
-    // The engine does not run the last layer in a vision file, so the file must state one layer more than is needed.
+    // The engine does not run the last layer in a vision file, so the file must declare one layer more than is needed.
     encoder_.layers += layer + 2;
     expect_text(config_["vision_feature_select_strategy"], "default");
     if (processor_["crop_size"].exists()) same_side(processor_["crop_size"]);

@@ -1,6 +1,6 @@
 // Translates the vision settings in a folder's config.json and image processor to the keys of a GGUF vision file
-// (docs/reference/vision.md). Class names and defaults are those of transformers as of August 2026. Used on the thread
-// that opens the model.
+// (docs/reference/vision.md). Class names and defaults match transformers as of August 2026. Used on the thread that
+// opens the model.
 #pragma once
 
 #include <cstdint>

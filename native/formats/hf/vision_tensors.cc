@@ -92,8 +92,7 @@ constexpr Name kOfKimiLayer[] = {
     {"norm0", "ln1"},   {"norm1", "ln2"},      {"wqkv", "attn_qkv"},
     {"wo", "attn_out"}, {"mlp.fc0", "ffn_up"}, {"mlp.fc1", "ffn_down"},
 };
-// Limits to which the input and output of a linear layer are clamped. They are scalar tensors, stored next to
-// "linear.weight".
+// Limits for clamping the input and output of a linear layer. They are scalar tensors, stored next to "linear.weight".
 constexpr std::string_view kClamps[] = {"input_min", "input_max", "output_min", "output_max"};
 constexpr Name kOfStandardization[] = {{"std_bias", "v.std_bias"}, {"std_scale", "v.std_scale"}};
 constexpr Name kWholeOfLayer[] = {{"lambda_1", "ls1.weight"}, {"lambda_2", "ls2.weight"}};

@@ -24,7 +24,7 @@ int64_t most_of_heads(const HyperParams& p, int dim) {
 // Number of channels, and number of values, that delta-net layers need per token; 0 if there are no such layers.
 int64_t delta_channels(const HyperParams& p) { return p.has_delta_nets() ? p.delta_net.channels() : 0; }
 int64_t delta_values(const HyperParams& p) { return p.has_delta_nets() ? p.delta_net.values() : 0; }
-// The same, as the maximum over all kinds of recurrent layers: delta nets, state-space models and short convolutions.
+// The corresponding maximums over all kinds of recurrent layers: delta nets, state-space models and short convolutions.
 int64_t recurrent_channels(const HyperParams& p) {
   return std::max({delta_channels(p), p.has_state_spaces() ? p.state_space.channels() : 0,
                    p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});

@@ -64,7 +64,7 @@ struct Activations {
   // that have no indexer.
   float* chosen = nullptr;
   float* last_chosen = nullptr;
-  // The following buffers hold only the rows of tokens whose logits are requested, gathered from the other buffers.
+  // The following buffers contain only the rows of tokens whose logits are requested, gathered from the other buffers.
   float* last_q = nullptr;
   float* last_x = nullptr;
   float* last_gate = nullptr;
@@ -79,7 +79,7 @@ struct Activations {
   float* streams = nullptr;
   float* predicted = nullptr;  // The same shape as `streams`.
   float* mixing = nullptr;     // AltUp coefficients: [tokens][count], followed by [tokens][count * count].
-  // Mixing weights of hyper-connections, [tokens][numbers]. The `last_` buffers hold the gathered streams and mixing
+  // Mixing weights of hyper-connections, [tokens][numbers]. The `last_` buffers contain the gathered streams and mixing
   // weights.
   float* stream_numbers = nullptr;
   float* last_streams = nullptr;

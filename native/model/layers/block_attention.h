@@ -1,5 +1,5 @@
-// DeepSeek V4's block attention. A token attends to the vectors in a sliding window, each of which serves as both key
-// and value for all heads, and to vectors that represent compressed blocks of earlier positions. It attends either to
+// DeepSeek V4's block attention. A token attends to the vectors in a sliding window and to vectors that represent
+// compressed blocks of earlier positions. Each vector serves as both key and value for all heads. It attends either to
 // all blocks or to the blocks that the sparse-attention indexer selects.
 //
 //   q = rope(norm of each head(W_qb norm(W_qa h))),  row = rope(norm(W_kv h))

@@ -14,7 +14,7 @@ namespace monolith {
 
 class WeightList;
 
-// Weights that an MTP layer has in addition to those of a regular layer (mtp_layers.h).
+// Weights that an MTP layer has in addition to a regular layer's weights (mtp_layers.h).
 struct DraftWeights {
   const float* token_norm = nullptr;
   const float* hidden_norm = nullptr;
@@ -35,7 +35,7 @@ struct EagleWeights {
   const float* hidden_norm = nullptr;
   LayerWeights layer;  // Its attention reads the token embedding and the hidden state, concatenated.
   NormWeights head_norm;
-  std::unique_ptr<Matrix> embedding;  // Null: the target model's embedding table is used.
+  std::unique_ptr<Matrix> embedding;  // If null, the target model's embedding table is used.
   std::unique_ptr<Matrix> head;       // Null: the target model's output matrix is used.
   std::vector<int32_t> tokens;        // Token IDs of the logits; empty: the whole vocabulary.
 };

@@ -84,7 +84,7 @@ RopeParams LatentAttention::angles() const {
   return {params_.rope_style, angles.n_dims, angles.inverse_frequency.data(), angles.magnitude};
 }
 
-// Stores the indexer keys and selects the positions to which each token will attend.
+// Stores the indexer keys and selects the positions that each token will attend to.
 void LatentAttention::choose(const StepRows& rows) const {
   const IndexParams& index = params_.latents.index;
   const Activations& to = buffers_;

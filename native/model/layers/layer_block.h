@@ -16,7 +16,7 @@
 //   streams.h          several residual streams, predicted and corrected around a layer (AltUp) or mixed around each
 //                      block (hyper-connections)
 //
-// The *_weights.h files hold the weights of related kinds of blocks. make_layer.h assembles the blocks of a layer.
+// The *_weights.h files define the weights of related kinds of blocks. make_layer.h assembles the blocks of a layer.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,13 @@ namespace monolith {
 struct StepRows {
   std::span<const std::span<const Segment>> tables;  // Segments of all tokens, for each page table.
   std::span<const int32_t> logit_rows;               // Indices, among all tokens, of those whose logits are requested.
-  // One list of segments per page table for the tokens with logits; each segment is one token. No lists if all tokens
-  // have logits. A table's list is empty if no block reads the table after the step has been reduced to these tokens.
+  // One list of segments per page table for the tokens with logits; each segment is one token. There are no lists if
+  // all tokens have logits. A table's list is empty if no block reads the table after the step has been reduced to
+  // these tokens.
   std::span<const std::span<const Segment>> logit_tables;
   float* x;  // The residual stream of the tokens that are still computed, [count][n_embd].
   RowCount count;
-  bool all = true;  // True while all tokens of the step are computed; false when only those with logits are left.
+  bool all = true;  // True while all tokens of the step are computed; false when only tokens with logits are left.
   const float* per_layer = nullptr;      // Per-layer inputs, [count][n_layers * dim].
   std::span<const int32_t> tokens = {};  // IDs of all tokens.
   // Only for hyper-connections: the streams of the tokens that are still being computed, [count][n_streams][n_embd],
@@ -66,7 +67,7 @@ struct LayerContext {
   LayerSlots slots;  // The layer's part of the recurrent state.
 };
 
-// Whether attention keeps the layer's input for the experts: as it is for the router (ExpertParams::early_router), or
+// Whether attention keeps the layer's input for the experts: unchanged for the router (ExpertParams::early_router), or
 // normalized for all experts (FeedForwardKind::kGatedBesideMixture).
 inline bool early_input(const HyperParams& params, const LayerParams& layer) {
   return (params.experts.early_router && layer.mixture()) || layer.feed_forward == FeedForwardKind::kGatedBesideMixture;

@@ -10,7 +10,8 @@
 
 namespace monolith {
 
-// Returns the blocks in execution order. A kUnsupported error names what the engine or the backend does not support.
+// Returns the blocks in execution order. A kUnsupported error names the feature that the engine or the backend does not
+// support.
 Result<std::vector<std::unique_ptr<LayerBlock>>> make_layer(const LayerContext& context, const BackendMemory& backend);
 
 }  // namespace monolith

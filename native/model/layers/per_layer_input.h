@@ -7,7 +7,7 @@
 namespace monolith {
 
 // Computes the inputs of all layers into activations.per_layer: (norm(W embedding / sqrt(n_embd)) + sqrt(dim) *
-// table[token]) / sqrt(2). `embedding` holds the scaled token embeddings.
+// table[token]) / sqrt(2). `embedding` contains the scaled token embeddings.
 void compute_per_layer_inputs(const HyperParams& params, const PerLayerTables& weights, Operations& operations,
                               const Activations& activations, std::span<const int32_t> tokens, RowCount rows,
                               const float* embedding);

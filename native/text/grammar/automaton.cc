@@ -205,7 +205,7 @@ uint32_t Automaton::begin_array(uint32_t array, uint32_t parent) {
   if (!schema_.array(array).unique) return intern_frame({false, array, 0, parent});
   Progress fresh;
   fresh.object = array;
-  fresh.next = UINT32_MAX;  // Keeps the progress of arrays distinct from that of objects.
+  fresh.next = UINT32_MAX;  // Keeps array progress distinct from object progress.
   return intern_frame({false, array, intern_progress(std::move(fresh)), parent});
 }
 
@@ -413,7 +413,7 @@ void Automaton::advance(const Place& place, uint8_t byte) {
                                       array.matching != kNoShape);
       };
       if (shape != kNoShape && leads(frame.n_matches)) open(shape, frame.n_matches);
-      // Matches, too, are counted only as far as the count matters.
+      // Matches are also counted only as far as the count matters.
       const bool enough = array.most_matches == kUnbounded && frame.n_matches >= array.least_matches;
       if (array.matching != kNoShape && !enough && leads(frame.n_matches + 1))
         open(array.matching, frame.n_matches + 1);

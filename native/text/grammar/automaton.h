@@ -300,7 +300,7 @@ class Automaton {
   std::vector<KnownMask> known_masks_;  // Ring buffer.
   struct Walk {
     StateId state;
-    bool subtracts;  // The walk starts with all plain tokens allowed and removes those that are not.
+    bool subtracts;  // The walk starts with all plain tokens allowed and removes the tokens that are not.
     uint32_t tree, node;
   };
   Walk unfinished_{kDead, false, 0, 0};          // Progress of the mask being computed, to resume after refueling.

@@ -101,7 +101,7 @@ ExprId ExpressionPool::literal(std::string_view utf8) {
 
 ExprId ExpressionPool::literals(std::vector<std::string_view> texts) {
   std::sort(texts.begin(), texts.end());
-  // The path from the root of the trie to the most recent text. Entry i holds the completed alternatives after i
+  // The path from the root of the trie to the most recent text. Entry i contains the completed alternatives after i
   // characters. Nodes are created from the leaves up, so equal suffixes become the same node.
   std::vector<std::vector<ExprId>> path(1);
   std::vector<uint32_t> last, characters;

@@ -50,8 +50,8 @@ class ExpressionPool {
   ExprId repeat(ExprId a, uint32_t least, uint32_t most);  // `most` may be kUnbounded.
   ExprId star(ExprId a) { return repeat(a, 0, kUnbounded); }
   // Matches the decimal digits that can be appended to a number with remainder `value` to make it a multiple of
-  // `modulus`. Also matches the empty text if `value` is 0. In the partition, each of the ten digits must be a class of
-  // its own.
+  // `modulus`. Also matches the empty text if `value` is 0. In the partition, each of the ten digits must be a separate
+  // class.
   ExprId remainder(uint32_t modulus, uint32_t value);
   // Matches the empty text and identifies which of several alternatives was completed. Allowed only at the end of an
   // alternative of either(), and not inside both() or negate().

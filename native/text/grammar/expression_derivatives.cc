@@ -1,4 +1,4 @@
-// Derivatives: expressions for the rest of the text after a given character.
+// Derivatives: expressions for the text that follows a given character.
 #include "text/grammar/expression.h"
 
 #include "text/tokenizer/unicode.h"

@@ -1,4 +1,4 @@
-// Regular expressions for those values of JSON Schema's `format` keyword that are enforced. They match a string's
+// Regular expressions for the values of JSON Schema's `format` keyword that are enforced. They match a string's
 // characters.
 #pragma once
 

@@ -38,7 +38,7 @@ class Fuel {
     return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   }
 
-  // Returns false if the budget is used up, and then on every later call.
+  // Returns false once the budget is used up, and on every later call.
   bool spend(uint64_t steps = 1) {
     if (stopped_) return false;
     if (steps > steps_) {

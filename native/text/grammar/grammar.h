@@ -4,7 +4,7 @@
 //   of the previous one. A position from an even older automaton is recomputed from the sequence's own tokens.
 // - An operation that runs out of memory throws std::bad_alloc. The automaton is then replaced before the next
 //   operation.
-// - Time is bounded. The caller passes a budget in `fuel`, which is reduced by the steps used (null: the grammar's own
+// - Time is bounded. The caller passes a budget in `fuel`, which is reduced by the steps used (null = the grammar's own
 //   limits apply). An operation that exceeds its budget can be repeated later, on any thread, and resumes where it
 //   stopped.
 #pragma once
@@ -47,9 +47,9 @@ struct GrammarOptions {
   Kind kind = Kind::kJson;
   std::string text;  // The schema, the pattern or the rules.
   std::vector<std::string> choices;
-  std::string suffix;  // Literal text after the value. A special token's spelling in it means that token.
-  // Prefix before the value. Where the prefix or `spelling` contains the spelling of a special token, that token is
-  // meant.
+  std::string suffix;  // Literal text after the value. A special token's spelling stands for that token.
+  // Prefix before the value. If the prefix or `spelling` contains the spelling of a special token, it stands for that
+  // token.
   Lead lead;
   // The value's syntax if it is not JSON. In that case, the schema must be an object schema. `mark_text` is derived
   // from `string_mark`.

@@ -25,7 +25,7 @@ class Numbers {
   std::vector<uint64_t> words_;
 };
 
-// Optional members, and which of them require which others.
+// Optional members, and the requirements between them.
 class OpenMembers {
  public:
   OpenMembers(const ObjectShape& object, const std::vector<bool>& must, const std::vector<bool>& may) {

@@ -206,7 +206,7 @@ class RuleBuilder {
 
   // ---- left recursion ----
 
-  // Returns the rules with which a string that matches the expression may begin.
+  // Returns the rules that can match the beginning of a string that matches the expression.
   std::vector<uint32_t> first_rules(ExprId e) {
     std::vector<ExpressionPool::Beginning> ways;
     pool_.beginnings(e, false, ways);

@@ -1,6 +1,5 @@
-// Converts grammar rules to expressions, so that derivatives can match the rules' strings like those of any other
-// expression. Any set of rules is supported. Left recursion is eliminated by solving for the strings with which the
-// rules can begin.
+// Converts grammar rules to expressions, so that derivatives can match rules like any other expression. Any set of
+// rules is supported. Left recursion is eliminated by solving for the strings that the rules can begin with.
 #pragma once
 
 #include <string>

@@ -23,7 +23,7 @@ inline constexpr ShapeId kNoShape = UINT32_MAX;
 struct ObjectShape {
   struct Property {
     std::string name;
-    ShapeId shape;  // kNoShape: the property must not occur.
+    ShapeId shape;  // kNoShape = the property must not occur.
     bool required;
   };
   struct OtherNames {  // Undeclared member names, grouped by the shape of their values.
@@ -45,7 +45,7 @@ struct ObjectShape {
 
 struct ArrayShape {
   std::vector<ShapeId> prefix;
-  ShapeId rest = kNoShape;  // kNoShape: no items after the prefix.
+  ShapeId rest = kNoShape;  // kNoShape = no items after the prefix.
   uint32_t least = 0, most = kUnbounded;
   // The items are distinct scalars and strings, and there is no prefix. Items must be comparable, so each number can be
   // written in only one way: `scalar` replaces the scalars of `rest`. `n_values` is the number of distinct items, or

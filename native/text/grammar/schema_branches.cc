@@ -68,8 +68,8 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
   }
 }
 
-// Adds every combination of the choices; the last choice varies fastest. Combinations without a common type are dropped
-// immediately.
+// Adds every combination of the choices, varying the last choice fastest. Combinations without a common type are
+// dropped immediately.
 void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Conjunction>>& choices,
                           std::vector<Branch>& work) {
   std::vector<Branch> now{branch};

@@ -105,8 +105,8 @@ std::string SchemaCompiler::pointer_to(json::Id wanted) const {
   return "";
 }
 
-// Collects the characters that any expression will have to distinguish: those in every string, pattern and format of
-// the schema.
+// Collects the characters that any expression will have to distinguish: the characters in every string, pattern and
+// format of the schema.
 bool SchemaCompiler::gather_characters() {
   CharPartition& partition = out_->partition_;
   for (const char c : std::string_view("+-.0123456789eEnulltruefalse")) partition.separate(static_cast<uint32_t>(c));
@@ -166,7 +166,7 @@ void SchemaCompiler::read_text_grammar(json::Id schema) {
   }
 }
 
-// Makes each character of a string a class of its own. This is done for all strings of the schema, because any of them
+// Makes each character of a string a separate class. This is done for all strings of the schema, because any of them
 // may turn out to be a name or an enumerated value.
 void SchemaCompiler::separate_text(const std::string& text) {
   std::string_view left = text;

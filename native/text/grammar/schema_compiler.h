@@ -2,7 +2,7 @@
 //
 //   schemas that all apply at one place (a conjunction) ─► branches without applicators ─► one Shape
 //
-// A conjunction is a sorted set of subschemas. Each distinct conjunction gets one ShapeId, so recursive schemas
+// A conjunction is a sorted set of subschemas. Each distinct conjunction has one ShapeId, so recursive schemas
 // terminate. $ref, allOf, anyOf, oneOf, not, if and the dependency keywords are resolved into branches; a branch is a
 // set of flat schemas that all apply. To resolve `not`, the negated schema is written out keyword by keyword and then
 // compiled. Used only by schema*.cc. A compiler is used for one compilation, on one thread.

@@ -83,8 +83,8 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<json::Id>& flat) {
   if (unique != json::kAbsent) unique_.emplace_back(static_cast<uint32_t>(out_->arrays_.size() - 1), unique);
 }
 
-// Returns the `contains` of a branch. A `contains` that accepts every array is ignored; several different ones are not
-// supported.
+// Returns the `contains` of a branch. A `contains` that accepts every array is ignored. Several different `contains`
+// schemas are not supported.
 SchemaCompiler::Contains SchemaCompiler::contains_of(const std::vector<json::Id>& flat) {
   Contains found;
   for (const json::Id schema : flat) {

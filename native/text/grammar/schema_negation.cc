@@ -157,8 +157,7 @@ json::Id SchemaCompiler::types_schema(uint32_t types) {
   return object({{"type", doc_.add_array(std::move(names))}});
 }
 
-// Returns a schema that gives the same result as `schema` for all values of `types` and has no keywords for other
-// types.
+// Returns a schema that is equivalent to `schema` for all values of `types` and has no keywords for other types.
 json::Id SchemaCompiler::relevant_part(json::Id schema, uint32_t types, int depth) {
   schema = through_refs(schema);
   if (doc_.kind(schema) != Kind::kObject || depth > 4 || !spend()) return schema;
@@ -217,8 +216,8 @@ json::Id SchemaCompiler::relevant_part(json::Id schema, uint32_t types, int dept
   return relevant_[{schema, types}] = object(std::move(kept));
 }
 
-// Returns a schema that rejects those values of `types` that match `other`, and accepts all values of the other types
-// in `all`. Returns json::kAbsent if this cannot be expressed.
+// Returns a schema that rejects the values of `types` that match `other`, and accepts all values of the other types in
+// `all`. Returns json::kAbsent if this cannot be expressed.
 json::Id SchemaCompiler::negate_for(json::Id other, uint32_t types, uint32_t all) {
   const json::Id part = relevant_part(other, types, 0);
   const json::Id no = negate(part);

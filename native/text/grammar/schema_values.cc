@@ -29,7 +29,7 @@ void SchemaCompiler::add_branch(ShapeId id, const std::vector<json::Id>& flat) {
   if ((types & kBoolean) && !not_true) scalar = pool_->either(scalar, pool_->literal("true"));
   if ((types & kBoolean) && !not_false) scalar = pool_->either(scalar, pool_->literal("false"));
   if (types & kNumber) scalar = pool_->either(scalar, numbers(flat, types));
-  // A shape is the union of its branches, so the branch is added to what the shape already allows.
+  // A shape is the union of its branches, so the branch is added to the values that the shape already allows.
   if (types & kString) {
     const ExprId string = strings(flat);
     out_->shapes_[id].string = pool_->either(out_->shapes_[id].string, string);
@@ -73,11 +73,11 @@ std::vector<json::Id> SchemaCompiler::excluded(const std::vector<json::Id>& flat
   return values;
 }
 
-// Adds those enumerated values that the branch's other keywords allow.
+// Adds the enumerated values that the branch's other keywords allow.
 void SchemaCompiler::add_values(ShapeId id, const std::vector<json::Id>& flat, uint32_t types,
                                 const std::vector<json::Id>& values) {
   const std::vector<json::Id> not_allowed = excluded(flat);
-  std::optional<ExprId> number, string;  // What the other keywords allow.
+  std::optional<ExprId> number, string;  // Values that the other keywords allow.
   std::vector<json::Id> strings_listed;
   std::vector<std::string> scalars_listed;
   for (const json::Id value : values) {

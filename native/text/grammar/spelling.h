@@ -22,7 +22,7 @@ struct Spelling {
   std::string text_end;  // Text that must not occur in unquoted strings. Not empty.
   // Delimiter around unquoted strings inside JSON values. If empty, such strings are written with quotation marks.
   std::string string_mark;
-  // If string_mark is a special token: its spelling as text, which must not occur in such strings either.
+  // If string_mark is a special token, its spelling as text. Such strings must not contain this spelling either.
   std::string mark_text;
   bool nested = false;  // Nested objects use the same syntax, in braces.
   // If not empty, tag syntax is used: nested objects are written as members, and arrays as a series of members with

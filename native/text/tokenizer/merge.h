@@ -18,7 +18,7 @@ inline constexpr uint32_t kNoRank = UINT32_MAX;
 
 // Result of merging a pair of symbols.
 struct Merge {
-  uint32_t rank = kNoRank;  // kNoRank: the pair does not merge.
+  uint32_t rank = kNoRank;  // kNoRank = the pair does not merge.
   Symbol result = -1;
 };
 

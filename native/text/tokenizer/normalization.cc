@@ -105,9 +105,9 @@ class Data {
     compress(all);
   }
 
-  // A composite is made from two code points. The second is the last code point of its decomposition; the first is what
-  // all preceding code points compose to. Shorter decompositions are processed first, because longer decompositions
-  // start with them.
+  // A composite is made from two code points. The second is the last code point of its decomposition; the first is the
+  // result of composing all preceding code points. Shorter decompositions are processed first, because longer
+  // decompositions start with them.
   void read_compositions(std::vector<Properties>& all) {
     const std::span<const char32_t> never = never_composed_table();
     for (uint32_t length = 2;; ++length) {

@@ -9,8 +9,8 @@ namespace monolith {
 // Code points outside all ranges have class 0.
 std::span<const char32_t> combining_class_table();
 
-// Full canonical decompositions, except those of Hangul syllables. The table consists of blocks of neighboring code
-// points: the first code point, the number of code points, the length of each decomposition, then the decompositions.
+// Full canonical decompositions, except for Hangul syllables. The table consists of blocks of neighboring code points:
+// the first code point, the number of code points, the length of each decomposition, then the decompositions.
 std::span<const char32_t> canonical_table();
 // Like canonical_table(), but for code points whose compatibility decomposition differs from their canonical
 // decomposition.

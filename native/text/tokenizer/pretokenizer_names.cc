@@ -1,4 +1,4 @@
-// Tables of the names and regular expressions by which model files select a pre-tokenizer.
+// Tables of the names and regular expressions that model files use to select a pre-tokenizer.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -19,7 +19,7 @@ constexpr PreTokenizer kDeepseekLlm = {kEachNewline,   kDeepseekLetters, kDeepse
                                        kTrailingSpace, kDeepseekAsian,   kNumberRuns};
 constexpr PreTokenizer kDeepseekV3 = {kNumberTriples, kAsian, kDeepseek3};
 
-// Values of tokenizer.ggml.pre and what they imply.
+// Values of tokenizer.ggml.pre and the settings that they imply.
 constexpr PreTokenizerTraits kNames[] = {
     {"", kDefault},
     {"default", kDefault},

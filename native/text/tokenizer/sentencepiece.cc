@@ -295,7 +295,7 @@ struct SentencePiece::Session {
   }
 };
 
-// SentencePiece replaces all spaces with "▁". This code does the reverse, which gives the same result.
+// SentencePiece replaces all spaces with "▁". This code does the reverse, which has the same effect.
 std::string_view SentencePiece::spaced(std::string_view text, bool prefix, std::string& scratch) const {
   if (!prefix && text.find(kEscapedSpace) == std::string_view::npos) return text;
   replace_escaped_spaces(text, false, scratch);

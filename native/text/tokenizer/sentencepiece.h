@@ -20,7 +20,7 @@ Status check_scores(const std::vector<float>& scores, size_t n_tokens);
 class SentencePiece final : public Tokenizer {
  public:
   static Result<std::unique_ptr<Tokenizer>> build(const TokenizerSpec& spec);
-  // Returns whether the file contains SentencePiece pieces and merges although it states byte-level BPE as its model.
+  // Returns whether the file contains SentencePiece pieces and merges although it declares byte-level BPE as its model.
   // This is inferred from the pre-tokenizer (Sarvam, Granite embedding models).
   static bool lists_pieces(const TokenizerSpec& spec);
 

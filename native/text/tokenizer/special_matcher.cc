@@ -78,8 +78,8 @@ void SpecialMatcher::find(std::string_view text, std::span<const size_t> guards,
   });
 }
 
-// `candidates` holds the longest match at each position. Matches are processed in buckets by length, longest first. If
-// a longer match already covers the right end of a match, that match is replaced with the next shorter token at the
+// `candidates` contains the longest match at each position. Matches are processed in buckets by length, longest first.
+// If a longer match already covers the right end of a match, that match is replaced with the next shorter token at the
 // same position.
 void SpecialMatcher::choose(std::string_view text, std::vector<SpecialMatch>& candidates) const {
   std::vector<std::vector<SpecialMatch>> by_length(kMaxTokenBytes + 1);

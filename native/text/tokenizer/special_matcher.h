@@ -31,7 +31,7 @@ class SpecialMatcher {
   };
   SpecialMatcher(std::vector<Entry> entries, Order order);
 
-  // Replaces `out` with the chosen matches, in text order. `guards` holds ascending positions. A chosen match with a
+  // Replaces `out` with the chosen matches, in text order. `guards` contains ascending positions. A chosen match with a
   // guard inside it is omitted but still blocks its range, so no other token matches there.
   void find(std::string_view text, std::span<const size_t> guards, std::vector<SpecialMatch>& out) const;
   bool empty() const { return edges_.empty(); }

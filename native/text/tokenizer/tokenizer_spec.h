@@ -1,4 +1,4 @@
-// The description from which a tokenizer is built. Each file format has code that fills it in, so the tokenizers are
+// The description that a tokenizer is built from. Each file format has code that fills it in, so the tokenizers are
 // independent of file formats. The fields, and error messages about them, use the names of GGUF's metadata keys
 // ("tokenizer.ggml.tokens"), which also define the meaning. A field that the file does not set is empty; its default
 // depends on the tokenizer family.
@@ -31,7 +31,7 @@ enum class TokenRole : uint8_t {
   kFimRepository,
   kFimSeparator,
 };
-// The GGUF metadata keys that hold the IDs of the tokens in these roles, indexed by TokenRole.
+// The GGUF metadata keys that contain the IDs of the tokens in these roles, indexed by TokenRole.
 inline constexpr std::string_view kTokenRoleKeys[] = {
     "tokenizer.ggml.bos_token_id",     "tokenizer.ggml.eos_token_id",     "tokenizer.ggml.unknown_token_id",
     "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",     "tokenizer.ggml.fim_pre_token_id",

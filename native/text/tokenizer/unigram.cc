@@ -115,7 +115,7 @@ struct Unigram::Session {
   struct Best {
     double score;   // Score of the best segmentation that ends here.
     uint32_t from;  // Offset at which its last piece starts.
-    TokenId token;  // kNoToken: a character that no piece covers.
+    TokenId token;  // kNoToken = a character that no piece covers.
   };
   std::vector<Best> best = {};
   std::vector<uint32_t> ends = {};

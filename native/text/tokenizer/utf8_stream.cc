@@ -13,7 +13,7 @@ void Utf8Stream::push(std::string_view bytes, std::string& out) {
   for (size_t i = 0; i < bytes.size();) {
     const unsigned char byte = at(i);
     if (needed_ == 0) {
-      if (byte < 0x80) {  // A run of ASCII characters is appended in one go.
+      if (byte < 0x80) {  // Appends a whole run of ASCII characters at a time.
         size_t end = i + 1;
         while (end < bytes.size() && at(end) < 0x80) ++end;
         out.append(bytes, i, end - i);

@@ -211,8 +211,8 @@ Result<std::vector<TokenId>> Vocabulary::checked_ids(const std::vector<int64_t>&
 }
 
 Status Vocabulary::set_special_ids(const TokenizerSpec& spec, SpellingStyle style) {
-  // If the IDs are missing, the defaults are those of SentencePiece (<unk> 0, <s> 1, </s> 2), T5 (<pad> 0, </s> 1,
-  // <unk> 2) or BERT ([UNK] 100, [CLS] 101, [SEP] 102).
+  // If the IDs are missing, the defaults come from SentencePiece (<unk> 0, <s> 1, </s> 2), T5 (<pad> 0, </s> 1, <unk>
+  // 2) or BERT ([UNK] 100, [CLS] 101, [SEP] 102).
   struct {
     TokenId bos = kNoToken, eos = kNoToken, unknown = kNoToken;
   } absent;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kReplacementPoint = 0xFFFD;
 
-// Unicode blocks of Chinese characters, the same ones as in Hugging Face's tokenizers.
+// Unicode blocks of Chinese characters, as in Hugging Face's tokenizers.
 constexpr struct {
   uint32_t first, last;
 } kChinese[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},   {0x20000, 0x2A6DF},

@@ -80,7 +80,7 @@ TEST(thread_pool_runs_cover_every_index_once_from_separate_starts) {
 }
 
 // A thread that is delayed in its first task keeps only that task and the tasks that it took at the same time. The
-// other threads take the rest.
+// other threads take all remaining tasks.
 TEST(thread_pool_tasks_of_a_slow_thread_are_stolen) {
   ThreadPool pool(3);
   for (int slow = 0; slow < 3; ++slow) {
@@ -157,7 +157,7 @@ TEST(thread_pool_starts_and_stops_quickly_and_often) {
 
 namespace {
 
-// Two nodes. On a machine with at least two processors, each node has one of them.
+// Two nodes. On a machine with at least two processors, each node has one processor.
 monolith::ThreadPlacement two_nodes(int first_threads, int second_threads) {
   std::vector<int> cpus;
 #if defined(__linux__)
@@ -199,7 +199,7 @@ TEST(thread_pool_with_nodes_covers_every_index_once) {
 }
 
 // A node's threads compute all of its tasks as long as they are not delayed: the threads of a node meet in each of its
-// tasks, so no thread is free for another node's.
+// tasks, so no thread is free for the tasks of another node.
 TEST(thread_pool_threads_take_the_tasks_of_their_own_node) {
   ThreadPool pool(4, two_nodes(2, 2));
   for (const bool runs : {false, true}) {
@@ -222,7 +222,8 @@ TEST(thread_pool_threads_take_the_tasks_of_their_own_node) {
   }
 }
 
-// The only thread of the first node is delayed in its first task. The second node's threads do the rest.
+// The only thread of the first node is delayed in its first task. The second node's threads process the remaining
+// tasks.
 TEST(thread_pool_threads_help_other_nodes_when_theirs_is_done) {
   ThreadPool pool(3, two_nodes(1, 2));
   for (const bool runs : {false, true}) {
@@ -243,8 +244,8 @@ TEST(thread_pool_threads_help_other_nodes_when_theirs_is_done) {
   }
 }
 
-// A thief first steals from its own node: the second thread of the second node waits in a task while the third, which
-// has no tasks left, takes the second's, and only then those of the first node.
+// A thief first steals from its own node: while the second node's second thread waits in a task, its third thread,
+// which has no tasks left, takes the second thread's tasks, and only then tasks of the first node.
 TEST(thread_pool_threads_steal_from_their_own_node_first) {
   ThreadPool pool(3, two_nodes(1, 2));
   // Thread 0 has [0, 1000), which is more than thread 1 has: [1000, 1040). Thread 2 starts at 1040.
@@ -255,7 +256,8 @@ TEST(thread_pool_threads_steal_from_their_own_node_first) {
   pool.parallel_runs(shares, [&](int64_t i, int thread) {
     if (i >= 1000) {
       own_left.fetch_sub(1);
-      // The first task of thread 1 waits until few of its node's tasks are left: those that it took at the same time.
+      // The first task of thread 1 waits until few of its node's tasks are left: the tasks that the thread took at the
+      // same time.
       while (i == 1000 && own_left.load() > ThreadPool::kMaxTaken) std::this_thread::yield();
     } else if (thread == 2 && own_left.load() > ThreadPool::kMaxTaken) {
       early.fetch_add(1);

@@ -68,7 +68,7 @@ struct CopyGroup {
   struct Copy {
     void* to;
     const void* from;
-    size_t bytes;  // Number of bytes to copy; the rest up to 16 are zeroed.
+    size_t bytes;  // Number of bytes to copy; the remaining bytes up to 16 are zeroed.
   };
   std::vector<Copy> copies;
 };

@@ -146,7 +146,7 @@ class EmulatedRuntime final : public Runtime {
   }
 
   std::vector<void*> memory_;
-  std::unique_ptr<EmulatedRecording> recording_;  // Null: no recording is in progress.
+  std::unique_ptr<EmulatedRecording> recording_;  // Null if no recording is in progress.
   bool records_early_ = false;
   std::deque<std::function<void()>> queue_;  // Deferred work items, in stream order.
   uint64_t done_ = 0;                        // Number of work items completed since the start.

@@ -35,7 +35,7 @@ struct DryRun {
   void note_wait();
 
  private:
-  int64_t waited_at_ = 0, worked_at_ = 0;  // Start of the current interval in nanoseconds; 0: not in that interval.
+  int64_t waited_at_ = 0, worked_at_ = 0;  // Start of the current interval in nanoseconds; 0 = not in that interval.
   bool has_work_ = false;
 };
 DryRun& dry_run();

@@ -36,7 +36,7 @@ TEST(configured_context_limits_the_tokens_of_a_text) {
   CHECK_EQ(loaded->engine->max_context(), 64);
 }
 
-// A text longer than a batch is computed in a larger batch of its own. Shorter texts never form a larger batch.
+// A text longer than a batch is computed in a separate, larger batch. Shorter texts never form a larger batch.
 TEST(one_organization_cannot_fill_a_larger_batch) {
   LoadOptions options;
   options.max_context = 4096;

@@ -1,5 +1,6 @@
-// Tests LoRA adapters in an engine. A request must give the same bits alone and in steps with requests that use other
-// adapters or no adapter, and must not share KV pages with them. Adapters are loaded and unloaded while requests run.
+// Tests LoRA adapters in an engine. A request must produce the same bits alone and in steps with requests that use
+// other adapters or no adapter, and must not share KV pages with them. Adapters are loaded and unloaded while requests
+// run.
 #include <condition_variable>
 #include <thread>
 
@@ -178,8 +179,8 @@ TEST(adapters_do_not_share_pages) {
       consumer.pump_until_ended(sent);
       CHECK_EQ(consumer.outcomes()[sent].cached_tokens, again ? 96u : 0u);
     }
-  // The same weights and scale give the same hash, so pages can be reused after the adapter is reloaded. Another scale
-  // gives another hash.
+  // The same weights and scale produce the same hash, so pages can be reused after the adapter is reloaded. A different
+  // scale produces a different hash.
   const ScratchFolder folder;
   const std::string path = write_bytes(folder, "adapter.gguf", RandomAdapter(kLlama, 8, 1).gguf());
   const auto same = engine->load_adapter(path, {.name = "same"}), other = engine->load_adapter(path, {"other", 0.9f});
@@ -469,7 +470,7 @@ TEST(damaged_adapter_files_are_refused_without_harm) {
     else
       ++refused;
   }
-  CHECK(refused >= 250);  // All 250 truncated files must be refused.
+  CHECK(refused >= 250);  // All 250 truncated files must be rejected.
   CHECK(!engine->stats().failed);
 }
 

@@ -11,7 +11,7 @@ namespace monolith::testing {
 extern std::atomic<bool> counting;  // Counts in all threads, including the backend's workers.
 extern std::atomic<int> allocations;
 extern std::atomic<int64_t> allocated_bytes;
-// Number of allocations on this thread before an allocation fails; negative: no allocation fails.
+// Number of allocations on this thread before an allocation fails; negative = no allocation fails.
 extern thread_local int until_failure;
 extern thread_local int n_failures;  // Number of allocations that fail in a row, usually 1.
 

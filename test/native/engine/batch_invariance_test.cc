@@ -1,5 +1,5 @@
-// A request gives the same tokens and bit-identical logprobs whether it runs alone, in a batch with others, from a
-// cached prefix, after preemption, or as one of several choices.
+// Tests that a request produces the same tokens and bit-identical logprobs whether it runs alone, in a batch with
+// others, from a cached prefix, after preemption, or as one of several choices.
 #include <random>
 #include <set>
 
@@ -89,7 +89,7 @@ std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional
   return requests;
 }
 
-// Runs all requests concurrently on one engine. Later rounds reuse prefixes that were cached in earlier rounds.
+// Runs all requests concurrently on one engine. Later rounds reuse prefixes cached in earlier rounds.
 void check_together(const EngineSetup& setup, const std::vector<GenerationRequest>& requests,
                     const std::vector<ChoiceOutcome>& expected, int rounds, bool expect_preemption,
                     const std::string& what) {

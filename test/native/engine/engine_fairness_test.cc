@@ -1,4 +1,4 @@
-// Tests fairness in the whole engine: one organization floods the engine with requests, and another one sends a single
+// Tests fairness in the whole engine: one organization floods the engine with requests while another sends a single
 // request.
 #include <array>
 

@@ -112,7 +112,7 @@ void EventReader::read_record(std::map<RequestId, Outcome>& outcomes) {
   Outcome& outcome = outcomes[id];
   CHECK(!outcome.failed);
   ChoiceOutcome& choice = outcome.choices[index];
-  CHECK(kind == EventKind::kFailed || !choice.finished);  // A failure ends the request, whatever has finished.
+  CHECK(kind == EventKind::kFailed || !choice.finished);  // A failure ends all choices, finished or not.
   switch (kind) {
     case EventKind::kStarted:
       ++outcome.started;

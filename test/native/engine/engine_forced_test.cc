@@ -1,5 +1,5 @@
 // Tests that tokens are emitted without sampling if a grammar or a forced sequence allows only one continuation. This
-// takes fewer steps, gives the same text in any batch, and respects token limits and stop strings.
+// takes fewer steps, produces the same text in any batch, and respects token limits and stop strings.
 #include <algorithm>
 #include <future>
 #include <random>
@@ -224,8 +224,8 @@ TEST(no_token_is_forced_with_logprobs) {
   CHECK_EQ(engine->stats().steps - before, uint64_t{choice.completion_tokens});
 }
 
-// The text is the same whether the request runs alone, with all the others, from a cached prefix, with few tokens per
-// step, with few pages, or as one of several choices.
+// The text is the same whether the request runs alone, with all other requests, from a cached prefix, with few tokens
+// per step, with few pages, or as one of several choices.
 TEST(forced_tokens_are_the_same_in_any_batch) {
   for (const char* model : kModels) {
     EngineSetup setup;

@@ -419,8 +419,8 @@ TEST(engine_closes_calls_with_their_close_token) {
   }
 }
 
-// Content has a header, like calls. The model chooses between content and a call at the token where the headers differ,
-// and the rest of the header is forced.
+// Content has a header, as calls do. The model chooses between content and a call at the token where the headers
+// differ, and the remainder of the header is forced.
 TEST(engine_writes_the_header_of_content_or_of_a_call) {
   EngineSetup roomy;
   roomy.limits.max_context = 1024;

@@ -1,5 +1,5 @@
-// Tests that overlapping steps give the same responses as sequential steps, even if the text determines how a sequence
-// continues, and regardless of what happens to a request while one of its tokens is in flight.
+// Tests that overlapping steps produce the same responses as sequential steps, even if the text determines how a
+// sequence continues, and regardless of what happens to a request while one of its tokens is in flight.
 #include <array>
 #include <atomic>
 #include <functional>
@@ -33,7 +33,7 @@ std::string middle_of(const std::string& text, size_t from) {
 }
 std::string middle_of(const std::string& text) { return middle_of(text, text.size() / 2); }
 
-// Requests of all kinds. `text` holds what the first few requests generate when no stop string is set.
+// Requests of all kinds. `text` contains the text that the first few requests generate when no stop string is set.
 std::vector<GenerationRequest> mixed_requests(const std::array<std::string, 4>& text, const GrammarRef& numbers) {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 14; ++i) requests.push_back(plain_request(i));

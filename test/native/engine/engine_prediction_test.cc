@@ -1,5 +1,5 @@
 // Tests that a predicted text changes only the number of steps: for every kind of request and any prediction, tokens
-// and logprobs are bit-identical to those without a prediction.
+// and logprobs are bit-identical to a run without a prediction.
 #include "engine/request_check.h"
 #include "engine/speculation_check.h"
 

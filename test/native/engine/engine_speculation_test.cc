@@ -1,5 +1,5 @@
 // Tests that speculative decoding changes only the number of steps: for every kind of request, tokens and logprobs are
-// bit-identical to those without speculation, and no page holds rejected draft tokens.
+// bit-identical to a run without speculation, and no page contains rejected draft tokens.
 #include "formats/gguf/tokenizer.h"
 #include "engine/loop/step_loop.h"
 #include "formats/hf/model_file.h"
@@ -130,7 +130,7 @@ TEST(speculation_refuses_a_draft_model_with_different_token_ids) {
 }
 
 // The context of the draft model is limited by the context lengths of both models, and its number of pages by its
-// memory budget. Models with recurrent state are refused, because such state cannot be rolled back.
+// memory budget. Models with recurrent state are rejected, because such state cannot be rolled back.
 TEST(speculation_plans_the_draft_model_within_its_memory_budget) {
   auto cpu = make_cpu_backend({.threads = 1});
   REQUIRE(cpu.ok());

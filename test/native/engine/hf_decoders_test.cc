@@ -326,7 +326,7 @@ TEST(folders_of_exaone_load_their_mtp_layers) {
                     }});
 }
 
-// MiMo's MTP layers have their own numbering, and config.json does not state how many there are.
+// MiMo's MTP layers have their own numbering, and config.json does not specify their number.
 TEST(folders_of_mimo_load_their_mtp_layers) {
   check_mtp_layers({folder_of("MiMoV2FlashForCausalLM"), "",
                     [](int level, const std::string& rest) {

@@ -1,4 +1,4 @@
-// Compares Hugging Face directories with the GGUF files from which they were made: token IDs are the same, and logits
+// Compares Hugging Face directories with the GGUF files that they were made from: token IDs are the same, and logits
 // are bit-identical.
 #include <algorithm>
 #include <cmath>

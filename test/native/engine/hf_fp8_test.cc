@@ -1,5 +1,5 @@
 // Tests an FP8 checkpoint with one scale per 128 x 128 block. On every instruction set, the logits are bit-identical to
-// those computed from the same values in float32. A backend without FP8 support loads the values as floats; with FP8
+// logits computed from the same values in float32. A backend without FP8 support loads the values as floats; with FP8
 // support, each weight takes little more than a byte.
 #include <cmath>
 

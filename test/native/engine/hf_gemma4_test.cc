@@ -1,5 +1,5 @@
-// Tests the three variants of Gemma 4 as Hugging Face directories: the logits are bit-identical to those of the GGUF
-// file with the same weights.
+// Tests the three variants of Gemma 4 as Hugging Face directories: the logits are bit-identical to the logits of the
+// GGUF file with the same weights.
 #include <cstring>
 #include <map>
 #include <string>

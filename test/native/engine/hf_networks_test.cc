@@ -1,5 +1,5 @@
-// Tests every architecture as a Hugging Face directory: the logits are bit-identical to those of the GGUF file with the
-// same weights.
+// Tests every architecture as a Hugging Face directory: the logits are bit-identical to the logits of the GGUF file
+// with the same weights.
 #include <map>
 #include <string>
 #include <vector>

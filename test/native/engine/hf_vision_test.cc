@@ -1,6 +1,6 @@
-// Compares vision models' Hugging Face directories with the pairs of GGUF files from which they were made. Tokens,
-// tiles and positions are equal, and pixels, embeddings and logits are bit-identical. Images are resized both as in
-// llama.cpp and as in the original processors.
+// Compares vision models' Hugging Face directories with the pairs of GGUF files that they were made from. Tokens, tiles
+// and positions are equal, and pixels, embeddings and logits are bit-identical. Images are resized both as in llama.cpp
+// and as in the original processors.
 #include <string>
 
 #include "backend/cpu/cpu_backend.h"

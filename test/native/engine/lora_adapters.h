@@ -20,7 +20,7 @@ struct RandomAdapter {
     std::vector<float> a, b;  // Shapes [rank][cols] and [rows][rank].
   };
 
-  // `model`: as in EngineSetup. If the file does not exist, the adapter has no matrices.
+  // `model` has the same meaning as in EngineSetup. If the file does not exist, the adapter has no matrices.
   RandomAdapter(const std::string& model, int rank, uint32_t seed);
 
   Bytes gguf() const;

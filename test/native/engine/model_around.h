@@ -1,4 +1,4 @@
-// A model that forwards to another one. Tests derive from it to change single functions.
+// A model that forwards all calls to another model. Tests derive from it to change single functions.
 #pragma once
 
 #include <memory>

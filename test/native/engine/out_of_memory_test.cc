@@ -50,7 +50,7 @@ struct Run {
   bool has_failed_allocation = false;
 };
 
-// Runs all requests in one step loop. `n`: number of allocations before one fails; negative: none fails. `in_a_row`:
+// Runs all requests in one step loop. `n`: number of allocations before one fails; negative = none fails. `in_a_row`:
 // number of consecutive allocations that then fail.
 Run run(const EngineSetup& setup, EngineParts& parts, int n, int in_a_row = 1) {
   Run run;
@@ -149,7 +149,7 @@ TEST(failed_allocation_in_a_step_with_draft_tokens_fails_one_request_only) {
   check_each_allocation(setup);
 }
 
-// An operation that ran out of memory can be repeated. Its grammar then gives the same masks as before.
+// An operation that ran out of memory can be repeated. Its grammar then produces the same masks as before.
 TEST(a_grammar_recovers_from_a_failed_allocation) {
   const EngineParts parts = load_parts({});
   if (!parts.model) return;

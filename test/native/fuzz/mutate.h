@@ -14,7 +14,7 @@
 
 namespace monolith::fuzzing {
 
-// splitmix64 (Steele, Lea and Flood, 2014). The same seed gives the same mutation.
+// splitmix64 (Steele, Lea and Flood, 2014). The same seed produces the same mutation.
 class Chance {
  public:
   explicit Chance(uint64_t seed) : state_(seed) {}
@@ -35,7 +35,7 @@ class Chance {
   uint64_t state_;
 };
 
-// The recent inputs of a mutator, from which it takes parts for new inputs.
+// The recent inputs of a mutator. It reuses parts of them in new inputs.
 template <typename T>
 class Donors {
  public:
@@ -53,7 +53,7 @@ class Donors {
   std::vector<T> all_;
 };
 
-// The strings with which the source code of the module under test compares its input. scripts/fuzz.mjs writes them to a
+// The strings that the source code of the module under test compares its input with. scripts/fuzz.mjs writes them to a
 // file that is also libFuzzer's dictionary. Empty in tests.
 inline const std::vector<std::string>& source_words() {
   static const std::vector<std::string> words = [] {

@@ -133,7 +133,7 @@ TEST(fuzz_corpora_pass) {
     CHECK(n_bytes < 100'000);
     check::note(std::string(target.name) + ": " + std::to_string(n_reached()) + " of " + std::to_string(n_inputs) +
                 " reach the code under test");
-    CHECK(n_reached() >= 5);  // The rest of the inputs must be rejected.
+    CHECK(n_reached() >= 5);  // All other inputs must be rejected.
     // Nearly all inputs for the `model` target are models that can be run.
     if (std::string_view(target.name) == "model") CHECK(n_reached() * 10 >= n_inputs * 9);
   }

@@ -23,7 +23,8 @@ namespace monolith::fuzzing {
 
 using Input = std::span<const uint8_t>;
 
-// Returns a changed input that the parser is likely to accept. nullopt: the caller should apply byte mutations instead.
+// Returns a changed input that the parser is likely to accept. If it returns nullopt, the caller should apply byte
+// mutations instead.
 using Mutate = std::optional<std::string> (*)(std::string_view input, Chance& chance);
 
 struct Target {

@@ -39,10 +39,10 @@ struct Case {
   Network network;
 };
 
-// Parameters for those parts of an attention layer that most architectures have in common.
+// Parameters for the parts of an attention layer that most architectures have in common.
 struct QkvOf {
   bool biases = false;
-  Row frequency = P::frequencies(10000);  // RoPE frequencies. Empty: no rotation.
+  Row frequency = P::frequencies(10000);  // RoPE frequencies. Empty = no rotation.
   bool halves = true;
   double magnitude = 1;
   // Normalizes queries and keys. Arguments: tensor name, row.
@@ -82,8 +82,8 @@ Case gemma2();
 
 Case gemma3();
 
-// Phi-3: partial rotation, LongRoPE, a sliding window and fused tensors. `original` is the context length with which
-// the model was originally trained.
+// Phi-3: partial rotation, LongRoPE, a sliding window and fused tensors. `original` is the context length that the
+// model was originally trained with.
 Case phi3(uint32_t original, double factor);
 
 Case smollm3();

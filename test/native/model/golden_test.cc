@@ -18,7 +18,7 @@ namespace {
 using namespace testing;
 
 // If faster kernels are available, the portable kernels run only one file per type, and only the short prompts. So do
-// the AVX2 kernels if AVX-VNNI is available, because the two differ only in matmul, which has tests of its own.
+// the AVX2 kernels if AVX-VNNI is available, because the two differ only in matmul, which is tested separately.
 bool spared(CpuIsa isa) {
   return (isa == CpuIsa::kPlain && available_cpu_isas().size() > 1) ||
          (isa == CpuIsa::kAvx2 && cpu_has(CpuIsa::kAvxVnni));
@@ -227,8 +227,8 @@ TEST(eight_bit_pages_are_within_the_int8_tolerance) {
 }
 
 // The error of pages with fewer bits alone, in standard deviations of the logits: all other arithmetic is exact. The
-// files have random weights and small heads, so their errors are larger than those of trained models. The largest
-// errors are those of latents, and of experts that are chosen differently.
+// files have random weights and small heads, so their errors are larger than the errors of trained models. The largest
+// errors are caused by latents, and by experts that are chosen differently.
 TEST(pages_of_8_5_and_4_bits_are_within_their_tolerance) {
   if (vectors_absent()) return;
   struct Bound {

@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// Every `period`-th layer has full attention; 0: no layer has.
+// Every `period`-th layer has full attention; 0 = no layer has full attention.
 HyperParams network(int n_layers, int period, int window) {
   HyperParams params{};
   params.n_layers = n_layers;

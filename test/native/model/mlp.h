@@ -1,7 +1,7 @@
 // Decoders in float64, one architecture after another, computed directly from the tensors of a TinyModel. The engine's
-// results are compared with theirs. The decoders share no code with the engine, read no metadata, and recompute every
-// sum over all positions. Values that the engine reads from metadata (windows, scales, bases) are repeated here as the
-// test writes them to the file. For tests only.
+// results are compared with the results of these decoders. The decoders share no code with the engine, read no
+// metadata, and recompute every sum over all positions. Values that the engine reads from metadata (windows, scales,
+// bases) are repeated here as the test writes them to the file. For tests only.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ class Mlp {
     double scale = 0.25;  // Scale of the attention scores; by default 1 / sqrt(kHeadDim).
     int window = 0;
     double cap = 0;
-    double alibi = 0;  // Largest exponent of the ALiBi slopes; 0: no ALiBi.
+    double alibi = 0;  // Largest exponent of the ALiBi slopes; 0 = no ALiBi.
     Row sinks = {};    // Attention sinks, one per head. Empty: none.
   };
   static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how);

@@ -108,7 +108,7 @@ void check_family(const Family& family) {
   auto model = golden_model(family.file);
   if (!model) return;
   const uint32_t layer = add_mtp_layer(*model);
-  // Fewer positions than there are tokens, so that the MTP layer's own selection matters.
+  // Fewer positions than tokens, so that the MTP layer's own selection matters.
   if (model->has("attention.indexer.top_k")) model->set("attention.indexer.top_k", 8);
   const std::string block = "blk." + std::to_string(layer) + ".";
   const Bytes image = model->build();
@@ -141,7 +141,7 @@ void check_family(const Family& family) {
   REQUIRE(layer_alone.model->observe().ok());
   double worst = 0;
   for (const int piece : {1, 7, 23}) {
-    // Another sequence is also in the cache, and its pages lie between those of the first one.
+    // Another sequence is also in the cache, and its pages lie between the first sequence's pages.
     Fed sequence(*drafting.model, 16, 1);
     const std::vector<int32_t> before(tokens.begin(), tokens.end() - 1);
     CHECK(sequence.feed(before, piece) == logits[before.size() - 1]);

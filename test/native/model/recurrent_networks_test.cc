@@ -1,5 +1,5 @@
-// Tests recurrent models in production arithmetic. Results are close to those of a network in float64, and
-// bit-identical for any chunk size, including single tokens.
+// Tests recurrent models in production arithmetic. Results are close to a network in float64, and bit-identical for any
+// chunk size, including single tokens.
 #include <cmath>
 #include <cstring>
 #include <span>

@@ -47,7 +47,7 @@ Row normed_row(const P& net, const std::string& name, const Row& x, double eps =
   return out;
 }
 
-// The difference of each row from the previous one; that of the first row is from zeros.
+// The difference between each row and the previous row. The first row is compared with zeros.
 Rows differences(const Rows& x) {
   Rows out;
   for (size_t row = 0; row < x.size(); ++row) out.push_back(P::plus(row == 0 ? Row(kEmbd) : x[row - 1], x[row], -1));
@@ -254,7 +254,7 @@ Case rwkv7() {
     put_low_rank(model, stem + "w", kDecayRank);
     put_low_rank(model, stem + "a", kRateRank);
     put_low_rank(model, stem + "g", kGateRank);
-    // The first layer of some files has these tensors, too, without using them.
+    // In some files, the first layer also has these tensors but does not use them.
     model.bias(stem + "v0.weight", kEmbd);
     put_low_rank(model, stem + "v", block == block_name(0) ? kRateRank : kValueRank);
   });

@@ -1,6 +1,6 @@
-// Tests a model with weights of every tensor type. In exact arithmetic, the results are bit-identical to those of the
-// dequantized weights in F32. In production arithmetic, the results are close to these, and the same with every
-// instruction set.
+// Tests a model with weights of every tensor type. In exact arithmetic, the results are bit-identical to the results
+// with the dequantized weights in F32. In production arithmetic, the results are close to these, and the same with
+// every instruction set.
 #include <cstring>
 #include <numeric>
 #include <string>

@@ -1,5 +1,6 @@
-// Stands for the storage tier's consumer: keeps exported pages across restarts of the engine, and imports them for new
-// prompts. Keys are the whole content before and in a page, so nothing can be confused.
+// Simulates the storage tier's consumer: keeps exported pages across restarts of the engine, and imports them for new
+// prompts. The key of a page is the complete content up to and including the page, so different pages never have the
+// same key.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ class Disk {
   void attach(PageTier& tier);
   // Opens an import for a request's prompt.
   void prefetch(PageTier& tier, const GenerationRequest& request);
-  // Takes what the engine has sent, and answers it.
+  // Receives the engine's messages and replies to them.
   void work(PageTier& tier);
   void close_all(PageTier& tier);
   int64_t imported() const { return imported_; }

@@ -43,7 +43,7 @@ std::vector<bool> shrink(size_t n_actions, const std::function<bool(const std::v
   int runs = 0;
   for (size_t length = std::max<size_t>(1, kept.size() / 2); runs < most_runs;) {
     bool shorter = false;
-    // Starts at the end of the list, because late actions depend on earlier ones.
+    // Starts at the end of the list, because late actions depend on earlier actions.
     for (size_t end = kept.size(); end > 0 && runs < most_runs;) {
       const size_t begin = end > length ? end - length : 0;
       std::vector<size_t> without(kept.begin(), kept.begin() + static_cast<ptrdiff_t>(begin));
@@ -141,7 +141,7 @@ std::unique_ptr<const Tokenizer> make_tokenizer() {
 }
 
 struct Outcome {
-  std::string failure;  // Empty: no failure.
+  std::string failure;  // Empty if there was no failure.
   int64_t step = 0;
   uint64_t trace = 0;
   Figures figures;

@@ -31,7 +31,7 @@ struct Shape {
   bool has_state = false;
 };
 
-// Running hash of those earlier positions to which every later token attends.
+// Running hash of the earlier positions that every later token attends to.
 struct Seen {
   std::array<uint64_t, kMaxTables> full{};  // One hash per full-attention page table.
   uint64_t state = 0;
@@ -97,7 +97,7 @@ void pass_span(const Shape& shape, Seen& seen, std::span<const uint64_t> inputs,
   }
 }
 
-// Writes the logits after token `last`. A few tokens are much more likely than the rest, so that texts repeat
+// Writes the logits after token `last`. A few tokens are much more likely than all others, so that texts repeat
 // themselves and draft tokens are sometimes accepted. Occasionally, the end-of-generation token is likely.
 inline void write_logits(uint64_t row, int32_t last, float* logits) {
   uint64_t bits = scramble(row);

@@ -1,4 +1,4 @@
-// The only source of randomness in a simulation. Unlike the distributions in the standard library, it gives equal
+// The only source of randomness in a simulation. Unlike the distributions in the standard library, it returns equal
 // numbers for equal seeds on every machine and with every compiler.
 #pragma once
 

@@ -67,7 +67,7 @@ void make_spans(Random& random, const Setup& setup, Ask& ask) {
 Ask make_ask(Random& random, const Setup& setup) {
   Ask ask;
   ask.organization = static_cast<uint64_t>(random.below(setup.n_organizations));
-  if (random.one_in(2)) ask.organization = 0;  // One organization sends more requests than the rest.
+  if (random.one_in(2)) ask.organization = 0;  // One organization sends more requests than all others.
   ask.channel = random.below(setup.n_channels);
   ask.family = random.below(3);
   const int most = random.one_in(4) ? setup.max_context - 1 : std::min(setup.max_context - 1, random.from(2, 80));

@@ -20,7 +20,7 @@ struct Setup {
   Speculation speculation = Speculation::kOff;
   int step_ms = 0;
   int n_organizations = 1, n_channels = 1;
-  int n_background = 0;  // One in this many requests is a background request; 0: none.
+  int n_background = 0;  // One in this many requests is a background request; 0 = none.
   size_t channel_bytes = 1 << 20;
   int queue_max = 16, queue_max_tokens = 100'000;
   int most_model_ms = 5;      // Maximum time that the model takes for one step, in ms.

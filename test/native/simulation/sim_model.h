@@ -74,7 +74,7 @@ class SimModel final : public Model {
 
   // Called with the batch of each step before the step is computed. May advance the clock or throw.
   std::function<void(const Batch&)> on_forward;
-  // Returns the organization to which a segment belongs.
+  // Returns the organization that owns a segment.
   std::function<uint64_t(const Segment&)> owner_of;
   // Called for each segment whose logits were made non-finite in this step.
   std::function<void(const Segment&)> on_spoilt;

@@ -16,17 +16,17 @@
 
 namespace monolith::simulation {
 
-// Statistics of one run; those of several runs can be added up.
+// Statistics of one run. The statistics of several runs can be added up.
 struct Figures {
   int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, drafted = 0,
           accepted_draft_tokens = 0;
   int64_t cancelled = 0, timeouts = 0, restarts = 0;
-  int64_t exported = 0, imported = 0;  // Pages given to and taken from the disk.
+  int64_t exported = 0, imported = 0;  // Pages exported to and imported from the disk.
   int64_t longest_wait = 0;            // Maximum number of steps until a request started.
   // Maximum number of steps for which an organization with work had no sequence slot while another organization had
   // two.
   int64_t longest_without = 0;
-  int64_t longest_easily = 0;  // The same, but counting only steps in which a slot was available for it.
+  int64_t longest_easily = 0;  // Like longest_without, but only for steps in which a slot was available.
   void add(const Figures& other);
 };
 
@@ -114,8 +114,7 @@ class World {
   std::vector<Line> lines_;
   std::map<size_t, RequestId> ids_;  // Request IDs by the number of the action that submitted them.
   static constexpr size_t kMaxOrganizations = 8;
-  // For each organization, the number of steps in which it had no sequence slot although one could have been assigned
-  // to it.
+  // For each organization, the number of steps without a sequence slot although a slot could have been assigned.
   std::array<int64_t, kMaxOrganizations> without_{}, easily_{};
   std::vector<RequestId> meanwhile_;  // Requests to cancel while the next step is being computed.
   // Requests whose cancellation has not been processed by the engine yet.

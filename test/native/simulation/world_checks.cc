@@ -12,7 +12,8 @@ namespace {
 // sequence that has just been preempted and resumed runs for Admission::kMinRunTokens tokens before it is preempted
 // again.
 constexpr int64_t kMaxWithout = 2000;
-// The same limit if the organization is delayed only by sequences that get slots in the same steps.
+// Like kMaxWithout above, but for an organization that is delayed only by sequences that receive slots in the same
+// steps.
 constexpr int64_t kMaxEasily = 24;
 // Maximum number of steps until a request that is not blocked starts, including the steps for the requests before it.
 constexpr int64_t kMaxWait = 60'000;

@@ -34,7 +34,7 @@ struct Sequence {
 // indexer's keys, one per block.
 KvShape shape_of(const Sequence& s, KvType type);
 
-// Returns the row into which a block of positions is pooled, in double precision.
+// Pools a block of positions into a row and returns it, in double precision.
 std::vector<double> block_row(const Sequence& s, int index);
 
 std::vector<double> exact(const Sequence& s);

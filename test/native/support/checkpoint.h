@@ -55,11 +55,12 @@ void transpose(FloatTensor& tensor);
 void as_conv1d(FloatTensor& tensor);
 void as_vector(FloatTensor& tensor);
 
-// GGUF stores a decay as -exp(A_log). For some float32 decays, no float32 A_log gives exactly this value.
-// as_rounded_decay() rounds a decay to a value for which there is one, and as_log_of_decay() returns this A_log.
+// GGUF stores a decay as -exp(A_log). For some float32 decays, no float32 A_log produces exactly this value.
+// as_rounded_decay() rounds a decay to a value for which such an A_log exists, and as_log_of_decay() converts the decay
+// to this A_log.
 void as_rounded_decay(FloatTensor& tensor);
 void as_log_of_decay(FloatTensor& tensor);
-// The same for norms, which a checkpoint stores as weight - 1.
+// Like the functions above, but for norms, which a checkpoint stores as weight - 1.
 void as_rounded_norm(FloatTensor& tensor);
 void as_norm_less_one(FloatTensor& tensor);
 

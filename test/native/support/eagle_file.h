@@ -17,7 +17,7 @@ namespace monolith::testing {
 // for `tokens`.
 struct EagleFile {
   uint64_t n_embd, n_vocab;
-  std::vector<int64_t> tokens;  // The d2t table. Empty: the head has the model's whole vocabulary and no d2t table.
+  std::vector<int64_t> tokens;  // The d2t table. If empty, the head has the model's whole vocabulary and no d2t table.
   std::vector<uint32_t> sources = {0, 1, 2};
   uint32_t rotated = 2;  // Rotated dimensions of the attention head.
   bool norm_before_residual = false;

@@ -21,7 +21,7 @@ inline constexpr int kFamilyVocab = 300;  // No golden vector has a smaller voca
 
 std::vector<float> family_logits(const std::string& path, const std::string& what);
 
-// Compares those metadata keys of the architecture that both files have.
+// Compares the architecture's metadata keys that both files have.
 void compare_keys(const GgufFile& want, const GgufFile& got, const std::string& what);
 
 std::string config_of(const FamilyFolder& one);
@@ -47,8 +47,8 @@ struct DraftFolder {
   std::function<void(LooseModel&)> change = [](LooseModel&) {};
 };
 
-// Compares the draft logits with those of the GGUF file, and the model's logits with those of a directory without MTP
-// layers.
+// Compares the draft logits with the GGUF file's draft logits, and the model's logits with the logits of a directory
+// without MTP layers.
 void check_mtp_layers(const DraftFolder& one, const GgufFile& golden);
 
 void check_mtp_layers(const DraftFolder& one);

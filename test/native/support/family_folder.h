@@ -62,15 +62,15 @@ std::string mtp_names(int level, const std::string& rest);
 
 FloatTensor rows_between(const FloatTensor& tensor, int64_t first, int64_t count);
 
-// Removes the tensor with this stem from every layer that has one, and passes it to `use` together with the layer's
-// name prefix.
+// Removes the tensor with this stem from every layer that has such a tensor, and passes it to `use` together with the
+// layer's name prefix.
 void take_each(Weights& weights, const std::string& stem,
                const std::function<void(const std::string& block, FloatTensor tensor)>& use);
 
 // Fuses the gate and up matrices of each expert into one tensor, with the gate rows first.
 void fuse_experts(Weights& weights);
 
-// Reorders the rows of those tensors for which GGUF rotates adjacent pairs (interleaved RoPE), whereas the checkpoint
+// Reorders the rows of the tensors for which GGUF rotates adjacent pairs (interleaved RoPE) while the checkpoint
 // rotates halves (rotate_half in transformers).
 void as_halves(Weights& weights, std::string_view stem, int64_t heads);
 

@@ -22,7 +22,7 @@ void check_layers_of_different_shapes(Backend& backend, KvType type);
 // results must be the same as if it were alone.
 void check_layers_that_share_a_slot(Backend& backend, KvType type);
 
-// Backends must refuse a state that they cannot store, with a message that names the state.
+// Backends must reject a state that they cannot store, with a message that names the state.
 void check_refused_states(Backend& backend, const KeptStates& keeps);
 
 }  // namespace monolith::testing

@@ -20,7 +20,7 @@ std::vector<int32_t> some_tokens(int n);
 
 struct Loaded {
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Transformer> model;  // Null: the test has failed.
+  std::unique_ptr<Transformer> model;  // Null if the test has failed.
 };
 
 Loaded load_network(const GgufFile& file, Result<std::unique_ptr<Backend>> backend,

@@ -29,7 +29,7 @@ struct TinyModel {
     TensorType type = TensorType::kF32;
     float scale = 0.2f;  // Weights are uniformly distributed in ±scale.
     float offset = 0;
-    Bytes data = {};  // Tensor data in the file's format. Empty: generated.
+    Bytes data = {};  // Tensor data in the file's format. Generated if empty.
   };
 
   static constexpr uint32_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16, kFeedForward = 96;

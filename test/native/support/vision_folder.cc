@@ -115,7 +115,7 @@ std::vector<VisionFolder> vision_folders() {
                                   {"ffn_up", "mlp.fc1"},
                                   {"ffn_down", "mlp.fc2"}},
        [](Weights& w) { join_frames(w), join_qkv(w); },
-       // Changes the weights to those of an encoder without gate matrices and with biases in its layer norms.
+       // Changes the weights to describe an encoder without gate matrices and with biases in its layer norms.
        [](Weights& w) {
          std::erase_if(w, [](const auto& one) { return one.first.find(".ffn_gate.") != std::string::npos; });
          const FloatTensor some = w.at("v.blk.0.attn_q.bias");
@@ -199,7 +199,7 @@ std::vector<VisionFolder> vision_folders() {
                              {"v.pre_ln", "pre_layrnorm"},
                              {"mm.0", "linear_1"},
                              {"mm.2", "linear_2"}}});
-  // The test runs with the names in older versions of transformers and with those in newer versions.
+  // The test runs with the names in older and in newer versions of transformers.
   for (const bool below : {false, true})
     all.push_back(
         {"llava16", "LlavaNextForConditionalGeneration", below ? "model.language_model." : "language_model.model.",
@@ -370,7 +370,7 @@ void write_vision_folder(const VisionFolder& one, const GgufFile& text, const Gg
         value -= 1;
         std::memcpy(tensor.bytes.data() + at, &value, sizeof value);
       }
-    // If this prefix is used, the output matrix is renamed, too.
+    // If this prefix is used, the output matrix is also renamed.
     const bool below = std::string_view(one.text).starts_with("language_model.");
     if (tensor.name.starts_with("model."))
       tensor.name = one.text + tensor.name.substr(6);

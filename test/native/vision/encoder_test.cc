@@ -1,5 +1,5 @@
-// Tests that, for small files, vision encoders give bit-identical results regardless of how a run is split, of the
-// number of threads and of the instruction set. The results equal those recorded when all vision vectors passed.
+// Tests that vision encoders of small files produce bit-identical results regardless of how a run is split, the number
+// of threads and the instruction set. The results must equal the results recorded when all vision vectors passed.
 #include <cmath>
 #include <cstdio>
 #include <cstring>

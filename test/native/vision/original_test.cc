@@ -249,7 +249,7 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
   }
   CHECK_EQ(pieces.plan.n_tokens(), 36 + 10 * 13);
   CHECK(rows_of(parsed, model, piece) == expected);
-  // Steps of any size give the same result.
+  // Steps of any size produce the same result.
   auto backend = make_cpu_backend({.threads = 1});
   auto encoder = VisionEncoder::load(*parsed.file, model, **backend);
   REQUIRE(encoder.ok());

@@ -12,7 +12,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// Returns the message of the error with which the model is rejected; empty if the model loads.
+// Returns the error message if the model is rejected, or an empty string if it loads.
 std::string refusal(const TinyModel& model, const VisionBounds& bounds = {}) {
   const ParsedModel parsed(model);
   if (parsed.file == nullptr) return parsed.error;

@@ -83,10 +83,10 @@ struct Fixed16Attention {
   int64_t out_stride;
 };
 
-// The matmul on a tile unit (tiles-inl.h). Its results have the same bits as those of Fixed16Kernels::multiply().
+// The matmul on a tile unit (tiles-inl.h). Produces the same bits as Fixed16Kernels::multiply().
 struct Fixed16TileKernels {
-  // Replaces a packed row of one block, `count` integers padded to an even number, by its upper bytes, and from byte
-  // kFixed16Block on, its lower bytes.
+  // Splits a packed row of one block (`count` integers, padded to an even number) into bytes, in place: the upper bytes
+  // first, and the lower bytes from byte kFixed16Block on.
   void (*split)(int16_t* row, int count);
   // Expands one block of one panel of weights, shape [pairs][kFixed16Lanes][2], to kFixed16PanelBytes.
   void (*expand)(const int16_t* weights, int pairs, std::byte* to);

@@ -34,7 +34,7 @@ template <int Size>
 struct Rows {
   static constexpr int value = Size;
 };
-// Calls fn(Rows<n>(), first row) for runs of `Most` rows, then once for the remaining rows.
+// Calls fn(Rows<n>(), first row) for each group of `Most` rows, then once for the remaining rows.
 template <int Size, typename Fn>
 inline void rest_of_rows(int n, int first, Fn& fn) {
   if constexpr (Size > 0) {
@@ -54,7 +54,7 @@ inline void for_rows(int n, Fn fn) {
 float pack(const float* x, int count, int most, int16_t* to) {
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   const auto some = [&](int at) { return first_lanes(count - at); };
-  // Compared as integers, float magnitudes keep their order, with NaN above infinity.
+  // Float magnitudes have the same order when compared as integers, with NaN above infinity.
   __m512i largest = _mm512_setzero_si512();
   for (int at = 0; at < count; at += 16)
     largest = _mm512_max_epu32(
@@ -161,7 +161,7 @@ void soften(const Fixed16Attention& tile, int query, int at, int begin, int end,
   const float by_sum = kFixed16WeightSum / sum, by_peak = static_cast<float>(kFixed16MostWeight) / peak;
   float inverse = by_sum < by_peak ? by_sum : by_peak;
   state.step = 1.0f / inverse;
-  // The sum is zero or not a finite number.
+  // The sum is zero or not finite.
   if (!(sum >= __builtin_bit_cast(float, kFixed16SmallestBits) && sum < __builtin_inff())) {
     inverse = 0;
     state.step = sum >= 0 && sum < 1 ? 0 : __builtin_nanf("");

@@ -158,7 +158,7 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
 
   int64_t all_panels = 0;
   for (const MatmulTarget& target : targets) all_panels += static_cast<const Fixed16Matrix&>(*target.weight).panels();
-  // With a tile unit, large tasks need less memory bandwidth, but each thread should have several.
+  // With a tile unit, large tasks need less memory bandwidth, but each thread should still get several tasks.
   int64_t panels_per_group = unit != nullptr ? kUnitPanels : 1;
   int rows_per_tile = unit != nullptr ? kFixed16UnitRows : kFixed16Rows;
   const auto has_enough_tasks = [&] {
@@ -176,8 +176,8 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
     const int64_t panels = static_cast<const Fixed16Matrix&>(*targets[i].weight).panels();
     all_groups += groups[i] = (panels + panels_per_group - 1) / panels_per_group;
   }
-  // With few panels and many threads, the rows are split too. With a tile unit, they always are, and all panels are
-  // computed for one range before the next, so that the range's rows stay in the cache.
+  // With few panels and many threads, the rows are split too. With a tile unit, the rows are always split. All panels
+  // are then computed for one range of rows before the next range, so that the range's rows stay in the cache.
   const int64_t wanted = (kPiecesPerThread * pool.size() + all_groups - 1) / all_groups;
   const int64_t ranges = unit != nullptr    ? tiles.count
                          : pool.size() == 1 ? 1

@@ -16,7 +16,7 @@
 
 namespace monolith {
 
-// Returns null if there are no such kernels for the instruction set.
+// Returns null if the instruction set has no 16-bit fixed-point kernels.
 const Fixed16Kernels* fixed16_kernels(CpuIsa isa);
 
 // Layout: panels of 32 rows. Each panel consists of blocks of columns with [pairs][32][2] integers. The steps follow

@@ -61,7 +61,7 @@ void expand(const int16_t* weights, int pairs, std::byte* to) {
   }
 }
 
-// Multiplies n_rows rows, starting with row `first`, by 16 lanes (half 0: the first ones).
+// Multiplies n_rows rows, starting with row `first`, by 16 lanes: the first 16 for half 0, the last 16 for half 1.
 template <class Unit>
 void multiply_tile(const Fixed16Tile& tile, int first, int n_rows, int half) {
   alignas(64) int32_t sums[4][kUnitRows * kUnitLanes];
@@ -74,8 +74,8 @@ void multiply_tile(const Fixed16Tile& tile, int first, int n_rows, int half) {
   const auto load_w = [&]<int kTile>(int part) __attribute__((always_inline)) {
     Unit::template load<kTile>(w + part * kPartBytes, kUnitBytes);
   };
-  // Tiles 0 to 3 are sums; 4 and 5 the upper and lower bytes of the rows; 6 and 7 those of the weights. Each operand is
-  // loaded right after its last use.
+  // Tiles 0 to 3 hold the sums, tiles 4 and 5 the upper and lower bytes of the rows, and tiles 6 and 7 the upper and
+  // lower bytes of the weights. Each operand is loaded right after its last use.
   load_x.template operator()<4>(0);
   load_w.template operator()<6>(0);
   load_w.template operator()<7>(1);

@@ -8,8 +8,8 @@ namespace monolith {
 namespace {
 
 // The compiler does not know that load() reads memory; GCC's own intrinsics have the same problem. Data must therefore
-// be stored before configure() or configure_pairs(), which are compiler barriers. Data stored later needs a barrier of
-// its own.
+// be stored before configure() or configure_pairs(), which are compiler barriers. Data stored later needs a separate
+// barrier.
 struct AmxUnit {
   // The operand of LDTILECFG.
   struct alignas(64) Config {

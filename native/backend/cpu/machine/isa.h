@@ -19,7 +19,7 @@ bool cpu_is_denied_amx();
 bool cpu_is_zen4();
 
 // Returns the instruction set with this name. "auto" or an empty name means the best available one. An unknown name
-// fails with kInvalidArgument and a message that lists the available ones.
+// fails with kInvalidArgument and a message that lists the available instruction sets.
 Result<CpuIsa> choose_cpu_isa(std::string_view name);
 
 // Number of threads that can compute at full speed: the physical cores on which this process may run, limited by its

@@ -88,7 +88,7 @@ Result<Mapping> Mapping::create(size_t bytes) {
     const size_t past_edge = reinterpret_cast<uintptr_t>(base) % kHugePage;
     if (past_edge != 0) mapping.data_ += kHugePage - past_edge;
 #if defined(MADV_HUGEPAGE)
-    // Only a hint: everything also works without huge pages, but more slowly.
+    // Only a hint: without huge pages, everything still works, but more slowly.
     madvise(mapping.data_, bytes, MADV_HUGEPAGE);
 #endif
     static const uint64_t nodes = memory_nodes();

@@ -21,10 +21,10 @@ class Mapping {
   // Errors: kOutOfMemory.
   static Result<Mapping> create(size_t bytes);
 
-  // Collapses small pages into huge pages until the system has no free huge pages or `stopped` returns true; it is
-  // called before each page. Returns how many bytes of the part processed so far are in huge pages. Returns 0 on
-  // kernels before Linux 6.1, which lack this call. Other threads may use the region in the meantime; they wait for at
-  // most one page.
+  // Collapses small pages into huge pages until the system has no free huge pages or `stopped` returns true. `stopped`
+  // is called before each page. Returns the number of processed bytes that are in huge pages. Returns 0 on kernels
+  // before Linux 6.1, which lack this call. Other threads may use the region in the meantime; they wait for at most one
+  // page.
   size_t collapse_huge_pages(const std::function<bool()>& stopped) const;
 
   std::byte* data() const { return data_; }

@@ -1,4 +1,5 @@
-// See peak.h. Eight chains hide the latency of the 8-bit dot product. For floats, the vector units are those of AVX2.
+// See peak.h. Eight chains hide the latency of the 8-bit dot product. For floats, the vector units are the same as with
+// AVX2.
 #if defined(__AVXVNNI__)
 
 #include "backend/cpu/machine/peak.h"

@@ -71,7 +71,7 @@ CpuTopology read_topology(const std::vector<int>& cpus, const std::string& root)
   for (const int node : parse_cpu_list(first_line(nodes + "online")))
     for (const int cpu : parse_cpu_list(first_line(nodes + "node" + std::to_string(node) + "/cpulist")))
       node_of[cpu] = node;
-  // Hardware threads of the same core name the same siblings.
+  // Hardware threads of the same core list the same siblings.
   std::map<std::string, CpuTopology::Core> by_siblings;
   for (const int cpu : cpus) {
     const std::string name = std::to_string(cpu);
@@ -104,7 +104,7 @@ ThreadPlacement place_threads(const CpuTopology& topology, int n_threads) {
   uint64_t with_cores = 0;
   for (const ThreadPlacement::Node& node : placement.nodes) with_cores |= uint64_t{1} << node.id;
   if (placement.nodes.size() < 2 || with_cores != topology.memory_nodes) return {};
-  // Node k gets the threads between the rounded shares of the nodes before it and up to it, so the counts add up.
+  // Rounds the cumulative shares rather than each node's share, so that the nodes' thread counts add up to n_threads.
   const auto n_cores = static_cast<int64_t>(topology.cores.size());
   int64_t cores = 0, threads = 0;
   for (ThreadPlacement::Node& node : placement.nodes) {

@@ -1,5 +1,5 @@
-// The processor's cores and NUMA nodes (sockets, or parts of one), as Linux shows them in /sys, and the distribution of
-// threads over them. Safe on any thread.
+// The processor's cores and NUMA nodes (sockets, or parts of one), as reported by Linux in /sys, and the distribution
+// of threads over them. Safe on any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct CpuTopology {
 // contains a number above 8191.
 std::vector<int> parse_cpu_list(std::string_view list);
 
-// The hardware threads on which the calling thread may run. Empty if the system does not tell.
+// The hardware threads on which the calling thread may run. Empty if the system does not report them.
 std::vector<int> allowed_cpus();
 
 // Reads the topology of the given hardware threads. `root` is prepended to every path that is read, so that tests can
-// supply their own files. If the system does not show which hardware threads share a core, each counts as a core.
+// supply their own files. If the system does not report which hardware threads share a core, each one counts as a core.
 CpuTopology read_topology(const std::vector<int>& cpus, const std::string& root = "");
 
 // Distributes threads over the NUMA nodes in proportion to their cores; the threads of a node may run on all of its

@@ -29,7 +29,7 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     __m256 v[4];
-    // Compared as integers, float magnitudes keep their order, with NaN above infinity.
+    // Float magnitudes have the same order when compared as integers, with NaN above infinity.
     __m256i amax = _mm256_setzero_si256();
     UNROLL for (int i = 0; i < 4; ++i) {
       v[i] = _mm256_loadu_ps(x + k + 8 * i);

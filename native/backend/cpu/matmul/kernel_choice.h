@@ -19,7 +19,7 @@ class KernelChoice {
         fast_(kernels.fast_tiles != nullptr && n_rows >= kernels.min_fast_rows),
         tiles_(kernels.tiles != nullptr),
         pairs_(n_rows > kernels.max_tile_rows) {}
-  // Adds a weight. `never_fast`: as in MatmulTarget.
+  // Adds a weight. `never_fast` has the same meaning as in MatmulTarget.
   void add(TensorType type, bool never_fast) {
     const int index = panel_type_index(type);
     fast_ = fast_ && !never_fast && kernels_.fast_tiles->expand[index] != nullptr;

@@ -67,7 +67,7 @@ struct PanelTile {
 using PanelKernel = void (*)(const PanelTile& tile);
 
 // Prefetch distances for weights, in bytes. `far`: into the L2 cache; 0 = off. `near`: into the L1 cache. If `near` is
-// 0, only every fourth line is prefetched into L2, and the hardware prefetcher loads the rest.
+// 0, only every fourth line is prefetched into L2, and the hardware prefetcher loads the remaining lines.
 struct StreamDistances {
   int64_t far, near;
 };

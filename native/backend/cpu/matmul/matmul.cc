@@ -5,7 +5,7 @@
 //
 // If there are more rows than fit in one tile, and all types have pair kernels, the pair kernels are used, with smaller
 // tiles and two panels per call. Each of these calls also prefetches part of the group of panels that its thread will
-// probably take next. This keeps the memory busy while all tiles are computed, not only during the first one.
+// probably take next. This keeps the memory busy during all tiles, not only during the first one.
 //
 // With AMX and enough rows, if the tile kernels support all types, each group of panels is expanded for the tile unit
 // and multiplied by up to 16 rows (kFast: 32) per call (tiles.h).
@@ -14,8 +14,8 @@
 //
 // With a single tile, a task is a contiguous range of memory, and a thread's tasks are adjacent. Whenever a thread
 // continues elsewhere in memory, the first cache lines arrive late. Measured on Zen 5 with Q4_K, on two cores with a
-// read bandwidth of 66 GB/s: threads that alternate between 128 KiB tasks reach 75% of the bandwidth, with 1 MiB tasks
-// 90%, and if each thread has one half of the memory, 98%.
+// read bandwidth of 66 GB/s: threads that alternate between 128 KiB tasks reach 75% of the bandwidth, threads with 1
+// MiB tasks reach 90%, and threads that each process one half of the memory reach 98%.
 #include "backend/cpu/matmul/matmul.h"
 
 #include <algorithm>
@@ -56,7 +56,8 @@ struct Tasks {
 };
 
 // Prefetches the next group of panels, spread over the kernel calls for the current group. The threads of a node take
-// groups in turn, so the distance from a thread's current group to its next one is their number.
+// groups in turn, so the distance from a thread's current group to its next one equals the number of the node's
+// threads.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;
@@ -271,7 +272,7 @@ const MatmulKernels& matmul_kernels(CpuIsa isa, Arithmetic arithmetic) {
 namespace {
 
 size_t area_bytes(int kind, int max_rows, int64_t max_cols) {
-  // The tile kernels read up to three lines after the last.
+  // The tile kernels read up to three lines past the last one.
   const int64_t lines = lines_per_row(static_cast<ActivationKind>(kind), max_cols) * max_rows + 3;
   return static_cast<size_t>(lines) * kLineBytes;
 }
@@ -286,7 +287,7 @@ size_t MatmulScratch::bytes_for(int max_rows, int64_t max_cols, int tile_threads
 
 Status MatmulScratch::reserve(int max_rows, int64_t max_cols, int tile_threads) {
   for (int kind = 0; kind < kActivationKinds; ++kind) {
-    // The memory is not touched, and therefore not committed, until it is used.
+    // The mapping is not touched here, so its memory is committed only on first use.
     auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));
     if (!area) return area.error();
     areas_[kind] = std::move(*area);

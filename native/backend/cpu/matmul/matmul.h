@@ -38,7 +38,7 @@ class CpuMatrix final : public Matrix {
     return memory_.data() + static_cast<size_t>(n_panels()) * layout_.records +
            static_cast<size_t>(panel) * layout_.block_scales;
   }
-  // The factors of a panel's rows, or null.
+  // Returns the factors of a panel's rows, or null if the matrix has no row factors.
   const float* factors(int64_t panel) const {
     return factors_.empty() ? nullptr : factors_.data() + panel * kPanelRows;
   }

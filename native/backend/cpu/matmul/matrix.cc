@@ -24,7 +24,7 @@ bool shape_supported(TensorType type, int64_t rows, int64_t cols) {
 
 // Panels per task while loading: about half a megabyte for a typical matrix.
 constexpr int64_t kLoadGrain = 8;
-// Minimum bytes per node, on average, of a matrix that is divided among NUMA nodes.
+// A matrix is divided among NUMA nodes only if this many bytes, on average, go to each node.
 constexpr size_t kDividedBytes = size_t{4} << 20;
 
 }  // namespace
@@ -81,8 +81,8 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
   return matrix;
 }
 
-// Node k gets the panels that its threads compute (Product in matmul.cc). Small matrices stay interleaved: their parts
-// would hardly contain a whole huge page.
+// Node k gets the panels that its threads compute (Product in matmul.cc). Small matrices stay interleaved, because a
+// node's part would hardly contain a whole huge page.
 void CpuMatrix::divide_among_nodes(const ThreadPool& pool) {
   if (pool.n_nodes() == 1) return;
   const auto n_panels = static_cast<size_t>(this->n_panels());

@@ -42,7 +42,7 @@ constexpr int kVectors = M <= 2 ? 4 : 2;
 void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride) {
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     float32x4_t v[8];
-    // Compared as integers, float magnitudes keep their order, with NaN above infinity.
+    // Float magnitudes have the same order when compared as integers, with NaN above infinity.
     uint32x4_t amax = vdupq_n_u32(0);
     UNROLL for (int i = 0; i < 8; ++i) {
       v[i] = vld1q_f32(x + k + 4 * i);

@@ -17,7 +17,7 @@ namespace {
 void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride) {
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     ActivationBlock block{};
-    uint32_t amax_bits = 0;  // Compared as integers, float magnitudes keep their order, with NaN above infinity.
+    uint32_t amax_bits = 0;  // Magnitudes compare as integers in the same order, with NaN above infinity.
     for (int i = 0; i < 32; ++i) {
       const uint32_t magnitude = std::bit_cast<uint32_t>(x[k + i]) & 0x7fffffffu;
       if (magnitude > amax_bits) amax_bits = magnitude;

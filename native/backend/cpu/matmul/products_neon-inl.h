@@ -7,7 +7,7 @@
 //
 // SMMLA and USMMLA (FEAT_I8MM) multiply 2 lanes x 8 k by 8 k x 2 rows, which is twice as many products as a dot product
 // instruction computes. The layout stores 4 k of a lane together, so two vectors are zipped to form the operands. For a
-// pair of rows, 2 zips and 2 multiplications replace 4 dot products, which pays off from the second pair on.
+// pair of rows, 2 zips and 2 multiplications replace 4 dot products, which is worthwhile from the second pair on.
 //
 // Products<M, V, kSigned> holds the integer sums of M rows with V vectors of 4 lanes, for signed or unsigned weights:
 //   start(x, constant)   initializes the sums of every row r to constant(x[r])

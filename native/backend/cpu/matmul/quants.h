@@ -36,7 +36,7 @@ DECLARE_QUANTS(avxvnni)
 DECLARE_QUANTS(avx512)
 #undef DECLARE_QUANTS
 
-// Pair kernels, which compute two panels at once.
+// Pair kernels, which compute two panels per call.
 namespace avx512 {
 void q8_0_pair(const PanelTile& tile);
 void q4_0_pair(const PanelTile& tile);

@@ -31,7 +31,7 @@ constexpr uint32_t every_byte(uint32_t byte) { return byte * 0x01010101; }
 // Byte offset of lane `lane` of vector `index` in a [..][lane][4] array.
 size_t word_at(int64_t index, int lane) { return static_cast<size_t>(index) * 64 + static_cast<size_t>(lane) * 4; }
 
-// The pack_*() functions write one row to its lane of the panel at `to`.
+// The pack_*() functions write one row to its lane in the panel at `to`.
 
 void pack_f32(const float* from, const PanelLayout& layout, int lane, uint8_t* to) {
   for (int64_t k = 0; k < layout.cols; ++k) std::memcpy(to + word_at(k, lane), from + k, 4);
@@ -102,7 +102,7 @@ uint32_t codes(Bytes block) {
   }
 }
 
-// Byte offsets, within a block, of d and (if there are minima) of d_min.
+// Byte offsets within a block: d and, if the type has minima, d_min.
 struct HalfPlaces {
   int d, d_min;
 };
@@ -156,8 +156,8 @@ void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
   }
 }
 
-// Writes the block's values 32 i .. 32 i + 31 to the words of one lane; of each code, only the `bits` bits starting at
-// `from_bit`. Uses fold expressions so that all indices are compile-time constants. With an array, the words would pass
+// Writes `bits` bits of each code, starting at bit `from_bit`, for the block's values 32 i .. 32 i + 31 to the words of
+// one lane. Uses fold expressions so that all indices are compile-time constants. With an array, the words would pass
 // through memory in sizes that stall the processor, and variable shifts take ten times as long.
 template <TensorType T, int bits, int from_bit, int i>
 void put_parts(Bytes block, uint8_t* to) {

@@ -9,7 +9,7 @@
 namespace monolith {
 
 // Converts `n_rows` (1 to 16) rows in GGUF format, which are `row_bytes` apart, to one panel. If n_rows < 16, the
-// panel's memory must be zero, as newly allocated memory is. If layout.type is F32 and `source_type` is not, the rows
+// panel's memory must be zeroed, like newly allocated memory. If layout.type is F32 and `source_type` is not, the rows
 // are dequantized. Otherwise, the two types must be equal. Writes only layout.records bytes of `panel` and
 // layout.block_scales bytes of `block_scales`.
 void pack_panel(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows, const PanelLayout& layout,

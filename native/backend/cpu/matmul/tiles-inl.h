@@ -23,7 +23,7 @@ template <TensorType T, int g>
   }
 }
 
-// A block of 32 k of a panel: its codes, and where its first step and floor are stored.
+// A block of 32 k of a panel: pointers to its codes, and to the data of its first step and floor.
 struct PanelBlock {
   const std::byte *low, *high, *d, *d_min, *number, *minimum;
 };
@@ -199,7 +199,7 @@ class BlockLoop {
   [[gnu::always_inline]] void add(int64_t block, __m512 (&acc)[kRows]) {
     prefetch_.step();
     const ActivationBlock* const x = x_ + block * stride_;
-    // The rows of the next pass: each panel prefetches one of them.
+    // Each panel prefetches one row of the next pass.
     _mm_prefetch(reinterpret_cast<const char*>(x + kPassBlocks * stride_ + panel_), _MM_HINT_T1);
     const float* const numbers = steps_ + block * kSteps * kPanelRows;
     const float* const floors = floors_ + block * kSteps * kPanelRows;
@@ -282,7 +282,7 @@ void multiply(const TileGroup& group) {
   by_rows[group.small_steps ? 1 : 0][(group.n_rows + 3) / 4 - 1](group);
 }
 
-// The table of kernels. The order is that of panel_type_index(); types with the same panel_form() share a kernel.
+// The kernel table, in the order of panel_type_index(). Types with the same panel_form() share a kernel.
 template <class Unit>
 constexpr TileKernels tile_kernels() {
   using enum TensorType;
@@ -311,13 +311,13 @@ constexpr TileKernels tile_kernels() {
   return _mm512_permutex2var_epi16(_mm512_add_epi32(_mm512_castps_si512(even), half), upper_halves,
                                    _mm512_add_epi32(_mm512_castps_si512(odd), half));
 }
-// Replaces each NaN by the one that arithmetic produces.
+// Replaces each NaN with the default NaN that arithmetic instructions produce.
 [[gnu::always_inline]] inline __m512 canonical_nan(__m512 x) {
   const __m512i nan_only = _mm512_set1_epi32(0x33);  // Quiet and signaling NaN: indefinite. Others: unchanged.
   return _mm512_fixupimm_ps(x, x, nan_only, 0);
 }
 
-// In expand_bf16_groups(), a code n is the float kCodeBase + n.
+// In expand_bf16_groups(), a code n is represented by the float kCodeBase + n.
 inline constexpr float kCodeBase = 256;
 
 // Writes the weights of group g and of the following groups with the same step: (kCodeBase + code) * step + shift.
@@ -326,7 +326,7 @@ template <TensorType T, int g>
                                                       __m512 shift, __m512i* to) {
   constexpr int kGroups = panel_form(T).step / 4;
   const __m512i codes = weights<T, g>(low, high);
-  // `moved`: the code is in the upper 8 bits of the float's fraction. The exponent is kCodeBase's.
+  // In `moved`, the code is in the upper 8 bits of the float's fraction. The exponent of kCodeBase is added here.
   const auto value = [&](__m512i moved) __attribute__((always_inline)) {
     const __m512i bits =
         _mm512_ternarylogic_epi32(moved, _mm512_set1_epi32(0xff << 15), _mm512_set1_epi32(0x43800000), 0xea);
@@ -420,7 +420,7 @@ template <class Unit, bool kTall, bool kWide>
 void multiply_bf16_blocks(const TileGroup& group, int64_t panel, int64_t first, int64_t count) {
   using Tiles = Bf16Tiles<Unit, kTall, kWide>;
   constexpr int64_t kBlockBytes = 32 * kPanelRows * 2;
-  // Lines of the rows of each block of the next pass that a pair of panels prefetches.
+  // Number of cache lines of rows that a pair of panels prefetches for each block of the next pass.
   constexpr int64_t kLinesAhead = 4;
   const int64_t blocks = (group.cols + 31) / 32;
   const int64_t line_bytes = group.n_rows * static_cast<int64_t>(kLineBytes);

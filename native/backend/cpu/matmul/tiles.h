@@ -8,9 +8,9 @@
 //
 // - kAmxTiles expands to signed bytes, and its results have the same bits as the results of the panel kernels. The
 //   integer sums of each block of 32 k are therefore stored to memory, and vector instructions scale and accumulate
-//   them. That is the bottleneck, not the tile unit: while tile instructions are in flight, only one of the two 512-bit
-//   ports executes floating-point instructions (measured on Granite Rapids), so each of them costs at least 16 cycles
-//   per block of 16 rows and 16 lanes. Integer additions still use both ports.
+//   them. This step is the bottleneck, not the tile unit: while tile instructions are in flight, only one of the two
+//   512-bit ports executes floating-point instructions (measured on Granite Rapids), so each of them costs at least 16
+//   cycles per block of 16 rows and 16 lanes. Integer additions still use both ports.
 // - kAmxFastTiles, for Arithmetic::kFast, expands to bfloat16 (to nearest, ties away from zero), rounds the activations
 //   to bfloat16 (ties to even), and accumulates in the tile unit. panels.h does not describe its arithmetic: TDPBF16PS
 //   accumulates even and odd k separately, adds the two sums, and adds the result to the tile. The order does not
@@ -85,7 +85,7 @@ struct TileKernels {
 };
 constexpr int tile_form(PanelForm form) { return (form.step == 16 ? 2 : 0) + (form.minima ? 1 : 0); }
 
-// Adjacent panels of one matrix, and the rows by which they are multiplied.
+// Adjacent panels of one matrix, and the rows that multiply_tiles() multiplies them by.
 struct TiledProduct {
   const CpuMatrix& matrix;
   int64_t first_panel;

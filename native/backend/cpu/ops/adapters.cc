@@ -47,7 +47,8 @@ void store(float value, bool half, std::byte* to) {
 
 int64_t pieces_of(int64_t count, int64_t per_piece) { return (count + per_piece - 1) / per_piece; }
 
-// Work is split into pieces of one target each. This class numbers the pieces of all targets consecutively.
+// Work is split into pieces that each belong to a single target. This class numbers the pieces of all targets
+// consecutively.
 class Pieces {
  public:
   template <typename Count>

@@ -77,7 +77,7 @@ struct Attention {
   }
 
   // Adds the attention sink for query `index` to its state's sum of weights. Weights are relative to the largest score.
-  // If the sink is far above all scores, the values have practically no weight left.
+  // If the sink is far above all scores, the values get practically no weight.
   void add_sink(float* state, int kv_head, int64_t index) const {
     if (params.sinks == nullptr) return;
     const int64_t top = round_up_to_lanes(layer.value_dim);
@@ -101,7 +101,7 @@ struct Attention {
     kernels.attention_finish(state, layer.value_dim, to);
     if (rotates()) kernels.rotate_hadamard(to, layer.value_dim);
   }
-  // Keys and values of packed types are rotated, so queries and results must be, too. Latents are not rotated.
+  // Keys and values of packed types are rotated, so queries and results must also be rotated. Latents are not rotated.
   bool rotates() const { return is_packed(type) && !layer.latents; }
 };
 
@@ -244,7 +244,7 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, int
   }
 }
 
-// Returns the index of the segment that contains task `piece`. `first` holds each segment's first task, ascending,
+// Returns the index of the segment that contains task `piece`. `first` contains each segment's first task, ascending,
 // followed by the total.
 size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t piece) {
   return static_cast<size_t>(std::upper_bound(first.begin(), first.begin() + n_segments, piece) - first.begin()) - 1;

@@ -40,7 +40,8 @@ constexpr int kMinQueries = 16;        // Rows of a tile.
 constexpr int kMaxKeyDim = kWideHead;  // F16 heads with both dimensions >= kWideHead are stored as integers.
 constexpr int kPairBytes = 64;         // A row of keys or values in a tile: 16 pairs of bfloat16.
 
-// Two vectors of floats, split into upper bits and rest, with the elements of the two vectors interleaved.
+// Two vectors of floats, each split into its upper bits and the remainder, with the elements of the two vectors
+// interleaved.
 struct SplitPairs {
   __m512i upper, rest;
 };
@@ -56,7 +57,7 @@ inline SplitPairs split_pairs(Vec even, Vec odd) {
   };
   return {joined(even.v, odd.v), joined(rest(even.v), rest(odd.v))};
 }
-// Stores 32 consecutive floats as bfloat16: their upper bits, and the rest.
+// Stores each of 32 consecutive floats as two bfloat16 numbers: its upper bits and the remainder.
 inline void store_split(Vec first, Vec second, uint16_t* upper, uint16_t* rest) {
   const __m512i high_half = _mm512_set1_epi32(static_cast<int>(0xffff0000));
   const auto upper_of = [&](Vec x) __attribute__((always_inline)) {
@@ -72,7 +73,7 @@ inline void store_split(Vec first, Vec second, uint16_t* upper, uint16_t* rest) 
 struct alignas(64) FastTile {
   uint16_t queries[2][kTileQueries * kMaxKeyDim];      // Upper bits and rest, shape [query][key_dim].
   uint16_t weights[2][kTileQueries * kAttentionSpan];  // Upper bits and rest, shape [query][position].
-  // Keys or values as the second operand of a tile instruction: upper bits and rest.
+  // Keys or values as the second operand of a tile instruction: upper bits and remainder.
   std::byte operand[2][16 * kPairBytes];
 
   void put(int pair, Vec even, Vec odd) {
@@ -95,7 +96,7 @@ void pack_queries(const AttentionTile& tile, FastTile& fast) {
 }
 
 // Adds the products of rows and the operand to the sums in tiles 0 and 2. The rows start at rows[0] (upper bits) and
-// rows[1] (rest), offset by `at` elements, and are row_bytes apart.
+// rows[1] (remainder), offset by `at` elements, and are row_bytes apart.
 template <bool kTall, size_t kSize>
 inline void multiply(const uint16_t (&rows)[2][kSize], int at, size_t row_bytes, const FastTile& fast) {
   asm volatile("" : : : "memory");  // The operand has just been stored.
@@ -163,7 +164,7 @@ void pack_weights(const AttentionTile& tile, const SpanView& view, int begin, in
 }
 
 // Computes the weighted sums of 16 dimensions over positions [begin, end), which are multiples of kStepDims. Values
-// outside [low, high) may be stale and are taken as 0.
+// outside [low, high) may be stale and are treated as 0.
 template <bool kTall>
 void weigh_dims(const AttentionTile& tile, FastTile& fast, const uint16_t* const* pages, int d, int begin, int end,
                 int low, int high, float* states) {

@@ -152,7 +152,7 @@ inline void fetch_part(const void* from, int64_t lines, int64_t part, int64_t of
         fetch(static_cast<const std::byte*>(from) + line * 64);
 }
 
-// Memory to prefetch, and its number of cache lines; null = nothing.
+// Memory to prefetch, and its size in cache lines; null = nothing to prefetch.
 struct Ahead {
   const void* from = nullptr;
   int64_t lines = 0;
@@ -196,7 +196,8 @@ inline Vec only_positions(Vec x, int low, int high) {
   if (high < kPageTokens) x = first(high, x, splat(0.0f));
   return low > 0 ? first(low, splat(0.0f), x) : x;
 }
-// 1 / step of the integers that represent weights, given their sum and the largest. 0 if all weights become 0.
+// Returns 1 / step for converting weights to integers, given the sum of the weights and the largest one. Returns 0 if
+// all weights become 0.
 inline float inverse_weight_step(float sum, float top) {
   const float by_sum = static_cast<float>(kLatentWeights) / sum, by_top = static_cast<float>(kMaxLatentWeight) / top;
   return sum > 0x1p-100f && sum < __builtin_inff() ? by_sum < by_top ? by_sum : by_top : 0.0f;
@@ -388,6 +389,6 @@ void attention_span(const AttentionTile& tile, int span, float* states) {
     case KvType::kQ4_0:
     case KvType::kQ5_0: return attention_span_of<int8_t>(tile, span, states);
     case KvType::kF32: return attention_span_of<float>(tile, span, states);
-    case KvType::kFp8: return;  // Refused by CpuBackend::supports().
+    case KvType::kFp8: return;  // Rejected by CpuBackend::supports().
   }
 }

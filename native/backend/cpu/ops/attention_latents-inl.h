@@ -119,6 +119,6 @@ void index_page(const AttentionTile& tile, const std::byte* page, const std::byt
     case KvType::kQ4_0:
     case KvType::kQ5_0: return index_page_of<int8_t>(tile, page, next, weights, first, scores);
     case KvType::kF32: return index_page_of<float>(tile, page, next, weights, first, scores);
-    case KvType::kFp8: return;  // Refused by CpuBackend::supports().
+    case KvType::kFp8: return;  // Rejected by CpuBackend::supports().
   }
 }

@@ -32,7 +32,7 @@ inline Vec butterfly(Vec x) {
 }
 
 // Multiplies `dim` dimensions by a Hadamard matrix in place, hadamard_size(dim) at a time. A few dimensions of a head
-// are often much larger than the rest and determine the scale of their block. The rotation spreads them evenly, which
+// are often much larger than the others and determine the scale of their block. The rotation spreads them evenly, which
 // reduces the rounding error (Ashkboos et al. 2024, arXiv:2404.00456). Scalar products do not change if both sides are
 // rotated. Rotating twice restores the values, except for rounding.
 void rotate_hadamard(float* x, int64_t dim) {
@@ -73,7 +73,7 @@ inline void copy_scales(const uint8_t* from, int blocks, int8_t* to) {
   __builtin_memcpy(to, from, static_cast<size_t>(blocks) * kPageTokens * sizeof(uint16_t));
 }
 
-// Unpacks a page of keys and prefetches the page `next`. `to` holds unpacked_page_bytes() bytes.
+// Unpacks a page of keys and prefetches the page `next`. `to` has room for unpacked_page_bytes() bytes.
 template <KvType Type>
 [[gnu::noinline]] void unpack_keys(int key_dim, const uint8_t* page, const uint8_t* next, int8_t* to) {
   constexpr int kPairs = kQ8Block / 8, kLine = 4 * kPageTokens;

@@ -19,7 +19,8 @@ constexpr int vectors_beside(int accumulators, int queries) {
 }
 template <int Queries>
 constexpr int kTileVectors = vectors_beside(kAccumulators, Queries);
-// Like kTileVectors, but for the scores of keys of type T; and the maximum number of queries in such a register tile.
+// kScorePages is kTileVectors for the scores of keys of type T. kScoreQueries is the maximum number of queries in such
+// a register tile.
 template <int Queries, typename T>
 constexpr int kScorePages = vectors_beside(sizeof(T) == 1 ? kByteAccumulators : kAccumulators, Queries);
 template <typename T>

@@ -113,8 +113,8 @@ template <class Unit>
   Unit::template load<5>(tiles[1].high, 64);
   Unit::template load<6>(tiles[1].low, 64);
 }
-// Adds the products of one kept tile and another one. kRows: the kept tile has the rows of the sums; otherwise the
-// lanes. kSigned: high bytes of the rows are signed, as those of the lanes always are.
+// Adds the products of one kept tile and `other`. kRows: the kept tile holds the rows of the sums rather than the
+// lanes. kSigned: the high bytes of the rows are signed; the high bytes of the lanes always are.
 template <class Unit, bool kRows, bool kSigned, int kHigh, int kLow>
 [[gnu::always_inline]] inline void add_split(const SplitTile& other) {
   Unit::template load<7>(other.high, 64);
@@ -144,7 +144,7 @@ template <class Unit>
   Unit::template store<1>(to.middle, 64);
   Unit::template store<2>(to.low, 64);
 }
-// Multiplies the `count` kept tiles by others.
+// Multiplies each of `count` kept tiles by one tile of `others` and stores the total.
 template <class Unit, bool kRows, bool kSigned>
 [[gnu::always_inline]] inline void multiply_kept(const SplitTile* others, int count, ByteSums& to) {
   clear_sums<Unit>();
@@ -162,7 +162,7 @@ template <typename Prefetch>
   for (int64_t line = part * each; line < end; ++line) fetch(static_cast<const std::byte*>(ahead.from) + line * 64);
 }
 
-// Has the functions of VectorRows, which it computes with tiles. kScores: whether scores use tiles too.
+// Provides the same functions as VectorRows, but computes them with tiles. kScores: whether scores use tiles too.
 template <class Unit, bool kScores>
 class TileRows {
  public:
@@ -267,7 +267,7 @@ class TileRows {
   static constexpr int kBlockSteps = kLatentBlock / kTileStep;
   static constexpr int kRunPages = 4;
   static_assert(kRunPages * kKeptTiles >= kBlockSteps);
-  // The tile of a page's values, among those of kWeighedTogether positions.
+  // Returns the index of the tile with a page's values, among the tiles of kWeighedTogether positions.
   static int step_of(int page) { return page % (kWeighedTogether / kPageTokens) / kStepPages; }
 
   // The queries of a group in the layout of a second operand, one tile per kTileStep dimensions.

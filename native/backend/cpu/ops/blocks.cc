@@ -13,8 +13,8 @@ namespace {
 
 // Number of elements that one thread processes at a time, across all rows.
 constexpr int64_t kPooledNumbers = 128;
-// Initial value of the largest score. No weight is computed relative to it. It is finite, so that differences from it
-// are finite, too.
+// Initial value of the largest score. No weight is computed relative to it. It is finite so that differences from it
+// are finite too.
 constexpr float kNoScore = -1e30f;
 
 // A range of elements of a block that is being filled.

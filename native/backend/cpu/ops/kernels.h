@@ -46,7 +46,7 @@ constexpr int64_t packed_rows_bytes(int64_t stride, int64_t rows, KvType type) {
 // key_top_bit(quad) in keys.
 constexpr int key_top_bit(int quad) { return (quad + 4) % 8; }
 // Unpacked pages have the layout of kQ8_0, except that keys have packed_zero() instead of 128 added. A tile's scratch
-// memory holds a run of kUnpackedKeys pages of keys and the last kUnpackedValues pages of values that were used.
+// memory contains a run of kUnpackedKeys pages of keys and the last kUnpackedValues pages of values that were used.
 inline constexpr int kUnpackedKeys = 4, kUnpackedValues = 8;
 // Bytes of an unpacked page, rounded up to whole cache lines.
 constexpr int64_t unpacked_page_bytes(int64_t dim) {
@@ -91,7 +91,7 @@ struct AttentionTile {
   const int* starts;
   const int* limits;
   // Scaled queries, [key_dim][q_stride] with q_stride >= n_queries. Keys of 8 bits or fewer: the output of
-  // pack_query_q8, which needs no more memory. Latents in floats: [n_queries][q_stride], where q_stride is key_dim
+  // pack_query_q8, which fits in the same memory. Latents in floats: [n_queries][q_stride], where q_stride is key_dim
   // rounded up to kLanes, padded with zeros. Other latents, and rows of 16-bit integers: the output of pack_latents,
   // [kTileQueries][key_stride], followed by the steps, [n_queries][block].
   const float* q;
@@ -107,7 +107,8 @@ struct AttentionTile {
   float* rows;     // Scratch memory of latent_scratch_floats() floats, for latents and integer rows; otherwise null.
   // Elements per row of keys, if rows are 16-bit integers or are converted to them; otherwise 0.
   int64_t key_stride = 0;
-  // ALiBi: query i's score of a position is reduced by slopes[i] times its distance from limits[i] - 1. Null = none.
+  // ALiBi: query i's score of a position is reduced by slopes[i] times its distance from limits[i] - 1. Null = no
+  // ALiBi.
   const float* slopes = nullptr;
   // Position bias: bias[position - (first_query + i)] is added to query i's score of a position. first_query is the
   // position of query 0. Null = no position bias.
@@ -117,7 +118,7 @@ struct AttentionTile {
   std::byte* unpacked = nullptr;
 };
 
-// Distance between the weights of two queries. A tile's scratch memory holds the weights as 16-bit integers, the
+// Distance between the weights of two queries. A tile's scratch memory contains the weights as 16-bit integers, the
 // factors of a page's scores, a span's pages as 16-bit integers with their steps, and the queries as tiles. For float
 // latents, it holds one page as floats instead. For packed types, it ends with an unpacked page.
 inline constexpr int kLatentWeightStride = kAttentionSpan + kLatentPad;
@@ -277,9 +278,9 @@ struct OpKernels {
     return activation == Activation::kGelu ? gelu : silu;
   }
 
-  // May run in place. A null weight means all 1.
+  // May run in place. A null weight means all ones.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
-  // A null weight means all 1; a null bias means no bias.
+  // A null weight means all ones; a null bias means no bias.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out);
   // Returns the sum of squares of x, added in the same order as in the norms.
   float (*squares)(const float* x, int64_t dim);
@@ -302,7 +303,7 @@ struct OpKernels {
   // Converts up to kLatentBlock floats to integers of at most `most` and returns their step. Pads with zeros to a
   // multiple of kLatentPad.
   float (*pack_latents)(const float* x, int count, int most, int16_t* to);
-  // Packs query i of a tile, multiplied by `scale`. `zero`: the number that is added to the numbers of keys.
+  // Packs query i of a tile, multiplied by `scale`. `zero`: the offset that was added to the numbers of the keys.
   void (*pack_query_q8)(const float* x, int key_dim, float scale, int zero, int i, int stride, float* packed);
   // May run in place.
   Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply,
@@ -317,8 +318,8 @@ struct OpKernels {
   void (*soft_cap)(float* x, int64_t count, float cap);
   // x += factor * y, multiplied by sigmoid(*gate) if gate is not null.
   void (*add_scaled)(float* x, const float* y, float factor, const float* gate, int64_t count);
-  // Computes the state of every query over those positions of span `span` that it attends to, and stores it in `states`
-  // [kTileQueries][attention_state_floats]. The state of a query that attends to none of them is undefined.
+  // Computes the state of every query over the positions of span `span` that the query attends to, and stores it in
+  // `states` [kTileQueries][attention_state_floats]. The state of a query that attends to none of them is undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
   // Sparse-attention indexer: scores[position] += sum over the tile's queries of weight * max(0, query . latent row),
   // query by query. If `first` is set, the scores are initialized rather than added to. `next` is the page that is read

@@ -16,7 +16,7 @@ bool keeps_whole_numbers(const LayerState& layer, KvType type) {
   return type == KvType::kF16 && (layer.kind == StateKind::kLatents || wide_heads(layer.key_dim, layer.value_dim));
 }
 
-// Bytes that one head takes in a page.
+// Bytes that one head occupies in a page.
 struct HeadPage {
   size_t keys = 0, values = 0;
   bool operator==(const HeadPage&) const = default;
@@ -222,7 +222,7 @@ void CpuBackend::copy_page(KvCache& kv_cache, int32_t from, int32_t to) {
   });
 }
 
-// The parts of a page are in order of address, which does not depend on the number of pages.
+// The parts of a page are ordered by address. Their order does not depend on the number of pages.
 void CpuBackend::read_page(const KvCache& kv_cache, int32_t page, std::byte* host_to) {
   for (const CpuKvCache::Pages& piece : static_cast<const CpuKvCache&>(kv_cache).pieces()) {
     std::memcpy(host_to, piece.data + static_cast<size_t>(page) * piece.page_stride, piece.bytes);

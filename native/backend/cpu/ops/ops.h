@@ -64,7 +64,7 @@ struct OpKernels;  // Row kernels of one instruction set; see ops/kernels.h.
 class CpuKvCache final : public KvCache {
  public:
   static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true, .places = true};
-  // Bytes that create() allocates. SIZE_MAX if create() would refuse the shape.
+  // Bytes that create() allocates. SIZE_MAX if create() would reject the shape.
   static size_t bytes_for(const KvShape& shape);
   // Errors: kUnsupported, kInvalidArgument (shape), kOutOfMemory.
   static Result<std::unique_ptr<CpuKvCache>> create(const KvShape& shape);
@@ -132,7 +132,7 @@ inline constexpr int kRopeTables = 4;  // Forward and inverse rotation, with two
 // Working memory of the operations, allocated once for the largest step.
 class OpsScratch {
  public:
-  // Takes the arguments of BackendMemory::reserve, and the size of the ThreadPool. Errors: kInvalidArgument,
+  // Takes the same arguments as BackendMemory::reserve, plus the size of the ThreadPool. Errors: kInvalidArgument,
   // kOutOfMemory.
   Status reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
   // Bytes that reserve() allocates for these arguments, if it accepts them.

@@ -5,8 +5,8 @@ struct Vec {
   __m256 low, high;
 };
 
-// Of the 16 registers, six vectors of sums take 12. The rest hold two operands and a broadcast. Byte products need more
-// operands.
+// Of the 16 registers, six vectors of sums take 12. The remaining four hold two operands and a broadcast. Byte products
+// need more operands.
 constexpr int kAccumulators = 6, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 6, kByteQueries = 4;
 // Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h).

@@ -5,7 +5,7 @@ struct Vec {
   __m512 v;
 };
 
-// Of the 32 registers, 24 hold sums. The rest are enough for all operands of a tile.
+// Of the 32 registers, 24 hold sums. The remaining eight are enough for all operands of a tile.
 constexpr int kAccumulators = 24, kByteAccumulators = 24;
 constexpr int kRegisterQueries = 8, kByteQueries = 8;
 // Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h).
@@ -119,7 +119,7 @@ inline void unpack_blocks(const uint8_t* from, const uint8_t* top, int8_t* to) {
   const __m512i shifts = _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4);
   MONOLITH_UNROLL
   for (int half = 0; half < 2; ++half) {
-    // Each 16 bytes twice, first for their low and then for their high 4 bits.
+    // Duplicates each group of 16 bytes: the first copy yields the low 4 bits, the second the high 4 bits.
     const __m512i order =
         half == 0 ? _mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3) : _mm512_setr_epi64(4, 5, 4, 5, 6, 7, 6, 7);
     const __m512i spread = _mm512_srlv_epi64(_mm512_permutexvar_epi64(order, both), shifts);

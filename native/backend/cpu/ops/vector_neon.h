@@ -5,7 +5,7 @@ struct Vec {
   float32x4_t v[4];
 };
 
-// Of the 32 registers, six vectors of sums take 24. The rest hold an operand and a broadcast.
+// Of the 32 registers, six vectors of sums take 24. The remaining eight hold an operand and a broadcast.
 constexpr int kAccumulators = 6, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 6, kByteQueries = 4;
 // Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching. The effect of

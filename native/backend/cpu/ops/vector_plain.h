@@ -64,7 +64,7 @@ inline Vec fma(Vec a, Vec b, Vec c) {
 inline Vec max(Vec a, Vec b) {
   return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
 }
-// Takes lanes below n from a and the rest from b.
+// Takes lanes below n from a and the remaining lanes from b.
 inline Vec first(int n, Vec a, Vec b) {
   return each([&](int i) { return i < n ? a.lane[i] : b.lane[i]; });
 }

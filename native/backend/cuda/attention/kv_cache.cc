@@ -18,7 +18,7 @@ int64_t row_bytes(KvType type, int64_t head_dim) {
     case KvType::kQ8_0: return head_dim + 2 * ((head_dim + 31) / 32);
     case KvType::kFp8:
     case KvType::kQ4_0:
-    case KvType::kQ5_0: break;  // check() refuses kQ4_0 and kQ5_0.
+    case KvType::kQ5_0: break;  // check() rejects kQ4_0 and kQ5_0.
   }
   return head_dim + 2;
 }

@@ -1,6 +1,6 @@
 // Float32 attention to MLA latents. A block computes sixteen heads of one token, and each of its warps two heads. The
 // rows of a page are expanded to float32 in shared memory once for all heads. A warp scores the sixteen positions of a
-// page at once, and then adds up their values.
+// page in parallel, and then adds up their values.
 #include "backend/cuda/attention/latents.h"
 
 #include "backend/cuda/attention/kv_bytes.h"
@@ -82,8 +82,8 @@ class LatentWarp {
   MONOLITH_DEVICE LatentWarp(const KvView& cache, const AttentionParams& params, LatentShared<kPieces>& shared)
       : cache_(cache), params_(params), shared_(shared) {}
 
-  // Called by all warps of a block with the same work. `head` is the warp's first head, and `n` is the number of its
-  // heads that exist.
+  // Called by all warps of a block with the same work. `head` is the warp's first head, and `n` is its number of valid
+  // heads.
   MONOLITH_DEVICE void run(const LatentWork& work, const float* q, int64_t q_stride, int head, int n, float* out,
                            int64_t out_stride, float* sums) {
     load_queries(q + work.row * q_stride, head, n);

@@ -51,8 +51,7 @@ MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int3
   return place;
 }
 
-// Stores a token's key and value of one head in 8-bit pages. Either two warps store one of them each, or one warp
-// stores both.
+// Stores a token's key and value of one head in 8-bit pages. Either two warps store one each, or one warp stores both.
 template <KvType type>
 MONOLITH_DEVICE void put_codes(const Place& place, const DeviceSegment& segment, int row, const float* key,
                                const float* value, const KvView& cache, bool keys, bool values) {

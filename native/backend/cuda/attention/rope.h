@@ -48,8 +48,8 @@ class RopeTables {
   float* staging_ = nullptr;
 };
 
-// kQuads uses one warp per head and requires all sizes to be multiples of four. kPlain works value by value. Both give
-// the same bits.
+// kQuads uses one warp per head and requires all sizes to be multiples of four. kPlain works value by value. Both
+// produce the same bits.
 enum class RopeForm : uint8_t { kPlain, kQuads };
 RopeForm rope_form(int head_dim, int n_dims, int64_t q_stride, int64_t k_stride, int64_t v_stride);
 

@@ -13,7 +13,7 @@ MONOLITH_DEVICE int first_seen(int position, const AttentionParams& params) {
   return position >= params.window ? position - params.window + 1 : 0;
 }
 
-// Returns the factor by which a query is multiplied in addition to the scale.
+// Returns a query's temperature factor, which is applied in addition to the scale.
 MONOLITH_DEVICE float temperature(int position, const AttentionParams& params) {
   if (params.temperature_scale == 0.0f) return 1.0f;
   const int periods = (position + params.temperature_offset) / params.temperature_length;

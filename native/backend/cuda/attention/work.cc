@@ -11,7 +11,7 @@ int groups_of(int chunks) { return (chunks + kGroupChunks - 1) / kGroupChunks; }
 // Contexts count as equally long if their lengths lie between the same two powers of two.
 int length_class(int chunks) { return std::bit_width(static_cast<unsigned>(chunks)); }
 constexpr int kClasses = 33;
-// A token with bidirectional attention may be a segment of its own.
+// A token with bidirectional attention may be a separate segment.
 constexpr size_t most_tiles(size_t rows) { return rows + 1; }
 bool in_tiles(const DeviceSegment& segment) { return segment.n_tokens > kFewTokens || segment.sees_ahead(); }
 

@@ -5,8 +5,7 @@
 // How a sequence is divided, and why results do not depend on it: positions form chunks of 128, and chunks form groups
 // of 16, both counted from position 0. The result of a chunk consists of its largest score, its sum of weights and its
 // weighted sum of values. Chunks are merged into their group in ascending order, and groups into the row in ascending
-// order. The order of operations is thus the same regardless of which warp computes a chunk and of the rest of the
-// batch.
+// order. The order of operations therefore does not depend on which warp computes a chunk, or on the rest of the batch.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +70,7 @@ class AttentionPlanner {
   static size_t most_numbers(int max_rows);
   void reserve(int max_rows);
   // Builds the lists. Each pair of token and chunk counts as `units` units of equal work (one per KV head). The work is
-  // divided among `workers` workers of the device. The longest work comes first.
+  // divided among `workers` workers of the device. The longest work items come first.
   void plan(std::span<const DeviceSegment> segments, int units, int workers);
   std::span<const AttentionItem> items() const { return items_; }
   std::span<const AttentionSplit> splits() const { return splits_; }

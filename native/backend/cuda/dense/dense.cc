@@ -68,9 +68,9 @@ bool can_split(const DenseShape& shape, const DensePlan& plan) {
 }
 
 // Chooses the tile width for many columns on Hopper, where a multiprocessor runs one block at a time: the plan whose
-// last tile ends first. For 64 values of k, a tile takes the tensor cores 4 cycles per column. It also takes at least
-// the time of its shared memory traffic at 128 bytes per cycle: both operands are written once, weights are read once,
-// and activations are read once by each of the two warpgroups.
+// last tile finishes first. For 64 values of k, a tile takes the tensor cores 4 cycles per column. It also takes at
+// least the time of its shared memory traffic at 128 bytes per cycle: both operands are written once, weights are read
+// once, and activations are read once by each of the two warpgroups.
 DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
   int fewest = shape.matrices[0].segments, most = fewest;
   for (const DenseRows& matrix : shape.matrices)
@@ -97,7 +97,7 @@ DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
 }  // namespace
 
 DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
-  // kFewest: number of columns up to which kFew is fast. kFew: number of columns up to which kFew works.
+  // kFewest: maximum number of columns for which kFew is fast. kFew: maximum number of columns that kFew supports.
   constexpr int64_t kFewest = 8, kFew = 16;
   const int64_t columns = shape.experts > 0 ? columns_of_group(shape.columns, shape.experts) : shape.columns;
   if ((!device.wgmma && columns <= kFew) || (device.wgmma && !device.invariant && columns <= kFewest))
@@ -113,7 +113,7 @@ DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
   } else {
     plan.tile_columns = columns <= 64 ? 32 : 128;
   }
-  // If whole tiles leave multiprocessors idle, each segment of k becomes a block of its own (split-K).
+  // If whole tiles leave multiprocessors idle, each segment of k is computed by a separate block (split-K).
   if (unit_count(shape, plan) < 2 * int64_t{device.multiprocessors}) {
     plan.split = true;
     plan.split = can_split(shape, plan);

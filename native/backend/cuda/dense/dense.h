@@ -55,7 +55,7 @@ size_t dense_bytes(int64_t rows, int64_t cols);
 // Packs `n_rows` rows of `cols` 16-bit values (device memory, contiguous, as in the file) into dense_bytes(n_rows,
 // cols) bytes. The output consists of whole tiles; the last tile is padded with zeros.
 void pack_dense(Runtime& runtime, const unsigned char* rows, int64_t n_rows, int64_t cols, unsigned char* packed);
-// Returns the number of segments into which k is divided for a matrix (or one expert's matrix) of this shape.
+// Returns the number of k segments for a matrix (or one expert's matrix) of this shape.
 int dense_segments(int64_t rows, int64_t cols);
 
 // Limits for one split-K launch: the number of stored partial sums and the number of work units.
@@ -79,7 +79,7 @@ struct DensePlan {
   bool operator==(const DensePlan&) const = default;
 };
 
-// The inputs of kernel selection. On a device with one kind of instruction, every choice gives the same bits.
+// The inputs of kernel selection. On a device with one kind of instruction, every choice produces the same bits.
 struct DenseDevice {
   bool wgmma;  // The device has wgmma and may use it.
   bool invariant;
@@ -148,7 +148,8 @@ DenseDevice dense_device(const Runtime& runtime, const DenseOptions& options);
 
 // Implements Backend::matmul for targets that share one 16-bit or FP8 format. With `groups`, columns are expert slots,
 // x is read through groups->source, each weight matrix contains groups->n_experts matrices of equal shape one below the
-// other, and outputs have shape [slot][rows of one expert]. `converted` means that the scratch memory already holds x.
+// other, and outputs have shape [slot][rows of one expert]. `converted` means that the scratch memory already contains
+// the converted x.
 void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device,
                   std::span<const MatmulTarget> targets, const float* x, int64_t n_columns,
                   const ColumnGroups* groups = nullptr, bool converted = false);

@@ -9,12 +9,13 @@
 
 namespace monolith::cuda {
 
-// One matrix of a launch. With experts, the pointers refer to the first expert's matrix, and the others follow.
+// One matrix of a launch. With experts, the pointers refer to the first expert's matrix, which the other experts'
+// matrices follow.
 struct DenseTarget {
   const Words4* weight;
   const float* row_scales;  // For FP8 only.
   float* out;
-  const float* bias;  // Bias of the first expert; those of the other experts follow.
+  const float* bias;  // Bias of the first expert, followed by the other experts' biases.
   int64_t out_stride;
   int32_t rows;       // Rows of one expert.
   int32_t row_tiles;  // Number of row tiles at the launch's tile size.
@@ -121,7 +122,7 @@ MONOLITH_DEVICE float dense_bias(const DenseUnit& unit, int row) {
   return unit.target->bias[static_cast<int64_t>(unit.expert) * unit.target->rows + row];
 }
 
-// Returns the initial value to which the segments are added.
+// Returns the initial value that the segments are added to.
 MONOLITH_DEVICE float dense_begin(const DenseUnit& unit, const float* to, int row) {
   float value = unit.target->add_to_out ? *to : 0.0f;
   if (unit.target->bias) value += dense_bias(unit, row);

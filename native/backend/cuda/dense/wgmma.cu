@@ -70,8 +70,8 @@ struct Place {
 };
 
 // Runs in each producer warp: copies the warp's share of all stages of a unit in order. Weights are available before
-// the inputs. The stages of a block's first unit are therefore started with weights only, and get their inputs once
-// these have been computed.
+// the inputs. The stages of a block's first unit are therefore started with weights only, and their inputs are added
+// once they have been computed.
 template <DenseKind kKind, typename W>
 MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end,
                              Place<W>& place, bool first) {

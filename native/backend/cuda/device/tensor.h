@@ -1,7 +1,7 @@
 // Tensor core instructions and asynchronous copies of the device language. On the GPU they are inline PTX. The emulator
-// computes the same, but sums products in a different order, because the order inside a tensor core is undocumented.
-// All functions take whole warps. Shape names follow the PTX ISA, "Warp-level matrix instructions": D[m][n] = A[m][k]
-// B[k][n] + C.
+// computes the same products, but sums them in a different order, because the order inside a tensor core is
+// undocumented. All functions take whole warps. Shape names follow the PTX ISA, "Warp-level matrix instructions":
+// D[m][n] = A[m][k] B[k][n] + C.
 //
 // Fragments for 16-bit elements (two per word, lower k in the low half), with g = lane / 4 and t = lane % 4:
 //   a[0]: row g,     k 2t, 2t+1      a[1]: row g + 8, the same k
@@ -70,9 +70,9 @@ __device__ __forceinline__ uint32_t add_halves(uint32_t a, uint32_t b) {
   return sum;
 }
 
-// Starts an asynchronous copy of the first `bytes` of 16 bytes from global to shared memory and fills the rest with
-// zeros. Both addresses are 16-byte aligned; with `bytes` 0, `from` is not read. The data is visible to this thread
-// after copies_wait() for its group, and to other threads after an additional barrier.
+// Starts an asynchronous copy of the first `bytes` of 16 bytes from global to shared memory and fills the remaining
+// bytes with zeros. Both addresses are 16-byte aligned; with `bytes` 0, `from` is not read. The data is visible to this
+// thread after copies_wait() for its group, and to other threads after an additional barrier.
 __device__ __forceinline__ void copy_async_part(void* to_shared, const void* from, int bytes) {
   asm volatile(
       "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),

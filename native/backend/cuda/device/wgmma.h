@@ -1,6 +1,6 @@
 // Hopper features: shared-memory barriers that count arrivals and bytes (mbarrier), bulk asynchronous copies that
 // signal these barriers, and warpgroup matrix multiply (wgmma) with A in registers and B in shared memory. On the GPU
-// they are inline PTX; emulator_hopper.cc gives the same results. To expose races, the emulator completes copies as
+// they are inline PTX; emulator_hopper.cc produces the same results. To expose races, the emulator completes copies as
 // late as a barrier allows, and computes products only when they are waited for. The registers of A must not change
 // until then.
 //

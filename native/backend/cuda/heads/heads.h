@@ -24,8 +24,8 @@ class CudaHeads {
   // Errors: kInvalidArgument (out of range), kOutOfMemory.
   Status reserve(int max_rows, const HeadProductShape& shape);
 
-  // The numbers of heads, rows and cols must not exceed those reserved. Tokens beyond the reserved number are processed
-  // in several passes.
+  // The numbers of heads, rows and cols must not exceed the reserved numbers. Tokens beyond the reserved number are
+  // processed in several passes.
   void run(const MatmulContext& context, const BatchedMatmul& products, int n_rows);
 
  private:

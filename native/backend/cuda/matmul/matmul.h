@@ -27,8 +27,8 @@ struct MatmulContext {
 };
 
 // Implements Backend::matmul. Never allocates: `context` has been reserved for the maximum number of rows and columns.
-// `ready` is the format in which `context` already holds the converted x, or kFloats if x has not been converted. x is
-// converted to each format at most once.
+// `ready` is the format in which `context` already contains the converted x, or kFloats if x has not been converted. x
+// is converted to each format at most once.
 void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
             int n_rows, InputForm ready = InputForm::kFloats);
 // Returns whether a matmul reads the float32 x regardless of `ready`, as cuBLASLt does for the products it computes.

@@ -1,5 +1,5 @@
 // Writes rows of activations in the input formats of matmuls (product_input.h), device code. All kernels that write
-// these formats use these functions, so equal values give equal bits, regardless of the kernel that computed them.
+// these formats use these functions, so equal values produce equal bits, regardless of which kernel computed them.
 #pragma once
 
 #include "backend/cuda/quant/activations_int8.h"

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads) weigh_kernel(const Floats4* x, const
 }
 
 // Sums the results of a token's experts from first to last choice, with one thread per four values. kAtOnce results are
-// loaded before the first is added, because each load has to wait for its slot number. Null `weights` means all 1.
+// loaded before the first is added, because each load has to wait for its slot number. Null `weights` means all ones.
 constexpr int kAtOnce = 8;
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const Floats4* result, const int32_t* slots, const float* weights, int n_used, int64_t quads,

@@ -25,8 +25,8 @@ class CudaMixture {
   // Returns the maximum number of columns of a product over a step's slots, for which the matmul scratch memory must be
   // reserved.
   static int64_t most_columns(int max_rows, const MixtureShape& shape);
-  // Errors: kInvalidArgument (sizes out of range, or more experts per token than there are), kUnsupported (a different
-  // shape than before), kOutOfMemory.
+  // Errors: kInvalidArgument (sizes out of range, or more experts per token than experts in total), kUnsupported (a
+  // different shape than before), kOutOfMemory.
   Status reserve(int max_rows, const MixtureShape& shape);
 
   // Implements BackendMemory::supports for Mixture.

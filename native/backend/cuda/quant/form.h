@@ -45,7 +45,7 @@
 //
 // float(sum) * step takes a single instruction. Sums start from the bits of kMagic, which makes them floats with the
 // value kMagic + sum. fma(kMagic + sum, step, -kMagic * step) then rounds once, as the product would, because kMagic *
-// step is exact. This holds for steps up to 2^103; larger steps, which occur only in MXFP4, give NaN.
+// step is exact. This holds for steps up to 2^103; larger steps, which occur only in MXFP4, produce NaN.
 #pragma once
 
 #include <cstddef>

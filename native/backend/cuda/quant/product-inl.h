@@ -51,10 +51,10 @@ struct FewShared {
 };
 
 // Prefetches a warp's part of its tile into the L2 cache, some KB ahead of the loads. Loads into registers alone are
-// too few to keep the memory busy, and a kernel that waits for its inputs could not load anything for later. Each lane
-// prefetches 128 bytes of a chunk: the first half of the lanes prefetches codes, the second half block scales. If
-// chunks share block scales, each chunk prefetches its part of them. Nothing beyond the matrix is prefetched: that
-// would be harmless but slow.
+// too few to keep the memory busy, and without prefetching, a kernel that waits for its inputs could not load anything
+// ahead of time. Each lane prefetches 128 bytes of a chunk: the first half of the lanes prefetches codes, the second
+// half block scales. If chunks share block scales, each chunk prefetches its part of them. Nothing beyond the matrix is
+// prefetched: that would be harmless but slow.
 template <QuantShape S>
 class Bringer {
  public:

@@ -62,7 +62,7 @@ struct QuantProduct {
   const ColumnTile* tiles;
   int32_t most_tiles;
   StreamPlan stream;  // For kStream only.
-  // The same value four times; quant/tiles-inl.h explains why.
+  // Four copies of the same value; quant/tiles-inl.h explains why.
   uint32_t magic[4] = {kMagicBits, kMagicBits, kMagicBits, kMagicBits};
   uint32_t biased[4] = {kBiasedBits, kBiasedBits, kBiasedBits, kBiasedBits};
 };
@@ -86,7 +86,7 @@ QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);
 // the layout and data of targets[i].weight. `only` forces a kernel (tests, measurements). With `groups`, columns are
 // expert slots, x is read through groups->source, matrices contain groups->n_experts matrices of equal shape one below
 // the other, and outputs have shape [slot][rows of one expert]; slots not in use are not written. `converted` means
-// that the scratch memory already holds x.
+// that the scratch memory already contains the converted x.
 struct QuantWeight {
   QuantLayout layout;
   const unsigned char* data;

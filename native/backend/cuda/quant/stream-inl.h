@@ -2,7 +2,7 @@
 // warps. Each group computes one tile of 16 rows after another, and each warp of the group computes one segment of K.
 // Every warp has a ring of stages in shared memory, which bulk copies fill. While the warp computes, and while sums are
 // added up, the next data is already in flight, even if it belongs to the next tile. Inputs stay in shared memory for
-// the kernel's lifetime, with space only for the columns that exist.
+// the kernel's lifetime, with space only for existing columns.
 #pragma once
 
 #include <algorithm>
@@ -237,8 +237,8 @@ __global__ void __launch_bounds__(kStreamThreads, kColumns <= 8 ? 2 : 1)
 
 template <QuantShape S, Numbers N, int kColumns>
 void launch_stream(Runtime& runtime, const QuantProduct& product, unsigned units, unsigned column_tiles) {
-  // Uses as many blocks as multiprocessors, even if half of them have no second tile. With fewer, two blocks of the
-  // next kernel would share a multiprocessor.
+  // Uses as many blocks as multiprocessors, even if half of them have no second tile. With fewer blocks, two blocks of
+  // the next kernel would share a multiprocessor.
   const unsigned places = static_cast<unsigned>(std::max(runtime.device().multiprocessors, 1)) / column_tiles;
   const dim3 grid{std::max(std::min(units, places), 1u), column_tiles, 1};
   launch(runtime, stream_kernel<S, N, kColumns>, grid, product.stream.groups * kSegments * kWarp,

@@ -377,7 +377,7 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
 
 // --- assignment of tiles and columns ----------------------------------------------------------------------------
 
-// Returns the target to which a row block belongs.
+// Returns the target that contains a row block.
 MONOLITH_DEVICE const QuantTarget& target_of(const QuantProduct& product, int block) {
   int i = 0;
   while (i + 1 < product.n_targets && block >= product.targets[i + 1].first_block) ++i;

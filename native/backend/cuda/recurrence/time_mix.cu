@@ -56,7 +56,7 @@ MONOLITH_DEVICE float sum_of_threads(float value, int which, Shared<kDim>& share
   return sum;
 }
 
-// One head. Threads beyond the head's dimensions only take part in sums.
+// Processes one head. Threads beyond the head's dimensions only participate in sums.
 template <int kDim, bool kDelta>
 __global__ void __launch_bounds__(kDim)
     time_mix_kernel(TimeMix mix, const DeviceSegment* segments, LayerSlots slots, TimeMixInputs inputs, float* out) {

@@ -41,7 +41,7 @@ int32_t only_token(const SampleTask& task) {
 
 }  // namespace
 
-// One upload: tasks and their lists.
+// The tasks of one upload and their lists.
 struct DeviceSampler::Round {
   DeviceTask* tasks;  // Points into staging_.
   size_t n_tasks = 0;
@@ -126,7 +126,7 @@ void DeviceSampler::end(int n_vocab, std::span<const SampleTask> tasks, std::spa
   }
 }
 
-// Submits as many of the tasks as fit in one round. Returns their number.
+// Submits as many tasks as fit in one round and returns their number.
 size_t DeviceSampler::start(int n_vocab, std::span<const SampleTask> tasks) {
   Round round{.tasks = reinterpret_cast<DeviceTask*>(staging_), .lists = staging_ + lists_at()};
   const size_t most = std::min(tasks.size(), static_cast<size_t>(most_tasks_));
@@ -138,7 +138,7 @@ size_t DeviceSampler::start(int n_vocab, std::span<const SampleTask> tasks) {
   const bool together = round.list_bytes > 0 && lists_at() - n * sizeof(DeviceTask) <= kSmallGap;
   runtime_.upload(device_, staging_, together ? lists_at() + round.list_bytes : n * sizeof(DeviceTask));
   if (round.list_bytes > 0 && !together) runtime_.upload(device_ + lists_at(), round.lists, round.list_bytes);
-  // Launches run one after the other, so each may reuse the rows of adjusted_.
+  // Launches run one after another, so each can reuse the rows of adjusted_.
   size_t first = 0;
   int n_adjusted = 0;
   const auto launch_to = [&](size_t end) {

@@ -211,7 +211,7 @@ MONOLITH_DEVICE bool adjust(const DeviceTask& task, int n_vocab, Shared& shared)
 
 // --- selection -----------------------------------------------------------------------------------
 
-// The part of a row to which the selection has been narrowed down: one bin per level so far.
+// The part of a row that the selection has been narrowed down to: one bin per level so far.
 struct Part {
   int level = 0;
   int distance = 0;                  // The bin of level 0.

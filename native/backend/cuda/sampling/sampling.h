@@ -1,4 +1,4 @@
-// Sampling on the GPU: runs SampleTasks (sampling.h) with one block each, and gives the same bits as the host's
+// Sampling on the GPU: runs SampleTasks (sampling.h) with one block each, and produces the same bits as the host's
 // sampler. Weights are integer multiples of the quantum here, so sums are exact regardless of the order in which
 // threads add them. Histograms exclude all but a few tokens, and only these are sorted. The host computes the
 // logarithms of the logprobs, so that they have the same bits too.
@@ -66,8 +66,8 @@ class DeviceSampler {
   Status reserve(int n_vocab, int most_tasks);
   // Waits for the results. Throws std::runtime_error if the device has failed.
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results);
-  // sample() in two parts: begin() submits as many tasks as fit in one round, and end() waits for these and runs the
-  // remaining tasks.
+  // sample() in two parts: begin() submits as many tasks as fit in one round, and end() waits for these tasks and runs
+  // the remaining ones.
   void begin(int n_vocab, std::span<const SampleTask> tasks);
   void end(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results);
 

@@ -1,5 +1,5 @@
-// Hyper-connections (HyperConnections): several residual streams per token, the weights with which each block reads and
-// writes them, and the reads and writes themselves. One thread computes a token's weights in float64, as on the CPU.
+// Hyper-connections (HyperConnections): several residual streams per token, the weights that each block uses to read
+// and write them, and the reads and writes themselves. One thread computes a token's weights in float64, as on the CPU.
 // Streams are read and written with one thread per column, in the order of the streams, so the result does not depend
 // on the rest of the batch.
 #pragma once

@@ -64,7 +64,7 @@ TEST(backend_instruction_sets_have_separate_kernels) {
       const MatmulKernels& second = matmul_kernels(isas[b]);
       CHECK(first.calls != second.calls);
       if (isas[b] == CpuIsa::kAmx) CHECK(first.tiles == nullptr && second.tiles != nullptr);
-      if (isas[a] == CpuIsa::kAvx512 && isas[b] == CpuIsa::kAmx) continue;  // AMX adds kernels to those of AVX-512.
+      if (isas[a] == CpuIsa::kAvx512 && isas[b] == CpuIsa::kAmx) continue;  // AMX adds kernels to the AVX-512 kernels.
       // With AVX-VNNI, only the kernels for quantized weights differ from those for AVX2.
       const bool is_vnni = isas[a] == CpuIsa::kAvx2 && isas[b] == CpuIsa::kAvxVnni;
       for (int type = 0; type < kPanelTypes; ++type)

@@ -38,7 +38,7 @@ struct Products {
         bias(random_floats(size_t(outputs), 3)),
         before(random_floats(size_t(n * outputs), 4)) {}
 
-  // Multiplies the rows `run` rows at a time and adds the results to `before`.
+  // Multiplies `run` rows at a time and adds the results to `before`.
   std::vector<float> computed(int threads, int run, const Fixed16Kernels& by = *kernels()) const {
     ThreadPool pool(threads);
     auto matrix = Fixed16Matrix::create({TensorType::kF32, rows, cols, std::as_bytes(std::span(weights))}, pool);
@@ -127,12 +127,12 @@ TEST(fixed16_matmul_has_the_same_bits_on_a_tile_unit) {
 
 TEST(fixed16_matmul_is_correct_at_its_limits) {
   if (kernels() == nullptr) return;
-  // All values have the same sign and magnitude, which gives the largest possible sums.
+  // All values have the same sign and magnitude, which produces the largest possible sums.
   Products same(3, 40, 700);
   for (float& w : same.weights) w = 3e4f;
   for (float& value : same.x) value = -7.0f;
   CHECK(same.error(same.computed(1, 3)) < 1e-2);
-  // One value that is much larger than the rest, zeros, and numbers that are too small to matter.
+  // One value that is much larger than all others, zeros, and numbers that are too small to matter.
   Products uneven(4, 20, 512);
   for (size_t i = 0; i < uneven.weights.size(); i += 100) uneven.weights[i] = 1e6f;
   for (int64_t i = 0; i < 512; ++i) uneven.x[size_t(512 + i)] = 0, uneven.x[size_t(1024 + i)] = 1e-40f;
@@ -172,7 +172,7 @@ TEST(fixed16_attention_is_correct_at_its_limits) {
   for (float& value : flat.q) value = 5.0f;
   for (float& value : flat.v) value = -100.0f;
   for (const float value : flat.computed(1, 520)) CHECK(std::abs(value + 100.0f) < 0.05f);
-  // One key that outweighs the rest, and values that are all zero.
+  // One key that outweighs all others, and values that are all zero.
   Attention sharp(300, 1, 16, {300});
   for (float& value : sharp.q) value = 50.0f;
   for (int d = 0; d < 16; ++d) sharp.k[size_t(17 * 16 + d)] = 50.0f;

@@ -85,7 +85,7 @@ TEST(adapters_match_double_and_every_instruction_set) {
           CpuBackend backend(isa, threads);
           const std::vector<float> got = added(backend, factors, kRows, used);
           CHECK(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0);
-          // A row gives the same bits if no other row is in the call.
+          // A row has the same bits if no other row is in the call.
           for (const int32_t row : {used[1], used.back()}) {
             const std::vector<float> alone = added(backend, factors, kRows, {row});
             const auto at = static_cast<size_t>(row * rows);

@@ -56,7 +56,7 @@ constexpr int kLayers = 2;
 struct Setup {
   CpuIsa isa = CpuIsa::kPlain;
   int threads = 1;
-  std::vector<int> cuts = {};  // Segment lengths, one attention call per segment. Empty: a single segment.
+  std::vector<int> cuts = {};  // Segment lengths, one attention call per segment. Empty = a single segment.
   int first_page = 0, page_step = 1;
   int window = 0;
   float soft_cap = 0.0f;
@@ -102,7 +102,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     const bool together = at >= setup.seen_begin && at < setup.seen_end;
     if (at < setup.seen_begin) n = std::min(n, setup.seen_begin - at);
     if (together) n = setup.seen_end - at;
-    // Pages that lie entirely before the sliding window of this call's first token must not be read. They get an
+    // Pages that lie entirely before the sliding window of this call's first token must not be read. They are given an
     // invalid page number.
     if (setup.window > 0)
       for (int p = 0; (p + 1) * kPageTokens <= (setup.chunked ? at - at % setup.window : at - setup.window + 1); ++p)
@@ -367,8 +367,8 @@ TEST(an_8_bit_page_takes_just_over_half_the_memory) {
   }
 }
 
-// Each type next to arithmetic that does not round at all, with a few dimensions that are much larger than the others,
-// as in many models. Without the rotation, the errors would be about twice as large.
+// Compares each type with arithmetic that does not round at all. As in many models, a few dimensions are much larger
+// than the others. Without the rotation, the errors would be about twice as large.
 TEST(packed_pages_stay_close_to_unrounded_keys_and_values) {
   for (const auto& [type, most] : {std::pair{KvType::kQ5_0, 0.085}, {KvType::kQ4_0, 0.17}})
     for (const int dim : {64, 128}) {
@@ -408,7 +408,7 @@ TEST(packed_pages_take_4_and_a_half_or_5_and_a_half_bits_per_number) {
 // Wide heads store 16-bit integers with scales instead of binary16. The error of a head's result may be at most 1.5
 // times the error with binary16 keys and values and with unrounded queries and sums. The error reaches this bound if
 // attention is spread over all positions, and is smaller otherwise. It is three times as large if one key dimension is
-// thirty times as large as the rest: the other dimensions then keep fewer bits, whereas binary16 loses nothing.
+// thirty times as large as the others: the other dimensions then keep fewer bits, whereas binary16 loses nothing.
 TEST(wide_heads_are_as_precise_as_binary16) {
   constexpr int kRows = 600, kHeads = 8;
   for (const int dim : {128, 256})
@@ -510,7 +510,7 @@ TEST(quantizing_to_8_bits_is_correct_at_the_limits) {
   }
 }
 
-// The value of the largest magnitude uses the whole range, whatever its sign.
+// The value of the largest magnitude uses the whole range, regardless of its sign.
 TEST(quantizing_to_packed_numbers_is_correct_at_the_limits) {
   for (const CpuIsa isa : available_cpu_isas()) {
     const OpKernels& kernels = op_kernels(isa);

@@ -1,6 +1,6 @@
 // Tests attention over 16-bit integers with AMX tiles, on a model of the tile unit and, if the processor has one, on
-// the tile unit itself. Default arithmetic gives the bits of vector instructions. Arithmetic::kFast is at least as
-// precise.
+// the tile unit itself. Default arithmetic produces the same bits as vector instructions. Arithmetic::kFast is at least
+// as precise.
 #include "backend/cpu/ops/kernels.h"
 
 #if defined(__x86_64__)
@@ -214,7 +214,8 @@ void check_all_spans(const Unit& unit, Problem& problem, const std::string& what
 
 }  // namespace
 
-// Covers all numbers of queries, and queries that attend to all positions, from and to any position, and to windows.
+// Covers all numbers of queries, and queries that attend to all positions, to ranges with any start and end, and to
+// windows.
 TEST(attention_in_tiles_gives_the_bits_of_vector_instructions) {
   const auto found = units();
   if (skip_without(found)) return;
@@ -264,7 +265,7 @@ TEST(attention_in_tiles_gives_the_bits_of_vector_instructions_for_nan_and_zeros)
     }
 }
 
-// Rows that no query attends to may contain anything, also in pages to which queries attend.
+// Rows that no query attends to may contain anything, even in pages that queries attend to.
 TEST(attention_in_tiles_does_not_depend_on_other_rows) {
   const auto found = units();
   if (skip_without(found)) return;

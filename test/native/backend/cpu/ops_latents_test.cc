@@ -389,8 +389,8 @@ TEST(pages_of_latents_are_copied_whole) {
   }
 }
 
-// Keys and values have different sizes. The results equal those of a cache in which both have the larger size and the
-// smaller ones are padded with zeros.
+// Keys and values have different sizes. The results must equal the results with a cache in which both have the larger
+// size and the smaller rows are padded with zeros.
 TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
   for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0})
     for (const auto& [key, value] : {std::pair{48, 32}, std::pair{32, 80}, std::pair{192, 128}, std::pair{128, 256}}) {

@@ -50,7 +50,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(rms_norm_matches_double_and_every_instruction_set) {
   for (const int64_t dim : {1, 15, 16, 40, 63, 64, 65, 80, 2048, 4100}) {
-    const int n_rows = dim > 1000 ? 9 : 3;  // Long rows give the threads several tasks.
+    const int n_rows = dim > 1000 ? 9 : 3;  // Long rows are split into several tasks.
     const auto x = random_floats(n_rows * dim, uint32_t(dim)), weight = random_floats(dim, 2);
     std::vector<double> expected;
     for (int row = 0; row < n_rows; ++row) {
@@ -64,8 +64,8 @@ TEST(rms_norm_matches_double_and_every_instruction_set) {
       CpuBackend ops(isa, isa == CpuIsa::kPlain ? 1 : 3);
       std::vector<float> out(x.size()), in_place = x;
       ops.rms_norm(x.data(), weight.data(), 1e-5f, RowCount::fixed(n_rows), dim, out.data());
-      // With 64 partial sums of squares, there are about dim / 64 rounding errors per partial sum, plus half a dozen
-      // other ones.
+      // With 64 partial sums of squares, there are about dim / 64 rounding errors per partial sum, plus about six
+      // others.
       check_relative(out, expected, (8 + double(dim) / 64) * 0x1p-24, "dim " + std::to_string(dim));
       ops.rms_norm(in_place.data(), weight.data(), 1e-5f, RowCount::fixed(n_rows), dim, in_place.data());
       CHECK(same_bits(in_place, out));
@@ -188,7 +188,7 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           ops.rope_and_store(
               {rope, {&one, 1}, zero.data(), head_dim, 0, again.data(), head_dim, v.data(), head_dim, 0, **cache});
           CHECK(std::memcmp(again.data(), rotated_q.data(), head_dim * sizeof(float)) == 0);
-          // rotate() gives the same queries as rope_and_store().
+          // rotate() produces the same queries as rope_and_store().
           auto alone = q;
           ops.rotate(rope, {&segment, 1}, alone.data(), n_heads * head_dim, n_heads, head_dim);
           CHECK(same_bits(alone, rotated_q));

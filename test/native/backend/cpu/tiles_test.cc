@@ -1,6 +1,5 @@
 // Tests the tile kernels on a model of the tile unit and, if the processor has one, on the tile unit itself. Results of
-// kAmxTiles are bit-identical to those of the plain kernels; results of kAmxFastTiles are as precise as their rounding
-// permits.
+// kAmxTiles are bit-identical to the plain kernels. Results of kAmxFastTiles are as precise as their rounding permits.
 #include "backend/cpu/matmul/tiles.h"
 
 #if defined(__x86_64__)
@@ -260,7 +259,8 @@ TEST(fast_tiles_are_as_precise_as_bfloat16) {
   }
 }
 
-// Rounding a NaN must not turn it into a number, whatever its bits are. Each type has scales and, if any, minima.
+// Rounding a NaN must not turn it into a number, regardless of the NaN's bits. Each type has scales and, if any,
+// minima.
 TEST(fast_tiles_keep_nan_weights) {
   const auto found = units();
   if (skip_without(found)) return;

@@ -70,7 +70,7 @@ std::vector<std::pair<int, int>> threads_of(const ThreadPlacement& placement) {
 }
 using Threads = std::vector<std::pair<int, int>>;
 
-// `threads`: for each node. The threads may run on all of this machine's processors.
+// `threads`: number of threads for each node. The threads may run on all of this machine's processors.
 ThreadPlacement placement_of(const std::vector<int>& threads) {
   ThreadPlacement placement;
   for (size_t node = 0; node < threads.size(); ++node)
@@ -164,7 +164,7 @@ TEST(threads_are_not_bound_unless_every_node_with_memory_has_one) {
 
 TEST(products_on_several_nodes_have_the_same_bits) {
   constexpr int64_t kCols = 1024;
-  // The second matrix has few panels and the third fewer than there are nodes.
+  // The second matrix has few panels, and the third has fewer panels than there are nodes.
   constexpr int64_t kRows[] = {5000, 200, 20};
   for (const CpuIsa isa : available_cpu_isas()) {
     if (isa == CpuIsa::kPlain) continue;

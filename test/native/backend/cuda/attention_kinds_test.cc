@@ -53,8 +53,8 @@ double rounded(double x, KvType type) {
   return type == KvType::kF16 ? half_to_float(float_to_half(static_cast<float>(x))) : x;
 }
 
-// The range of tokens that attend to each other bidirectionally, such as those of an image. There is no such range if
-// `end` is 0.
+// The range of tokens that attend to each other bidirectionally, such as the tokens of an image. There is no such range
+// if `end` is 0.
 struct Span {
   int begin = 0, end = 0;
   int last_seen(int position) const { return position >= begin && position < end ? end - 1 : position; }
@@ -103,8 +103,7 @@ std::vector<double> attend(const std::vector<double>& q, int position, const Spa
   return out;
 }
 
-// How a sequence is computed: in which chunks, whether another sequence shares the step, and in which order threads
-// run.
+// How a sequence is computed: its chunks, whether another sequence shares the step, and the order in which threads run.
 struct Way {
   int piece;
   bool company;

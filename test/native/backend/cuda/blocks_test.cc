@@ -1,6 +1,6 @@
-// Tests compressed attention on the CUDA backend. Pooled rows are bit-identical to those of the CPU, and attention to
-// them is compared with double precision. Results are bit-identical for any chunks, state slots and order of threads.
-// Hyper-connections are compared with double precision.
+// Tests compressed attention on the CUDA backend. Pooled rows are bit-identical to rows pooled on the CPU, and
+// attention to them is compared with double precision. Results are bit-identical for any chunks, state slots and order
+// of threads. Hyper-connections are compared with double precision.
 #include <cmath>
 #include <memory>
 #include <string>

@@ -188,7 +188,7 @@ TEST(cublaslt_caches_algorithms_and_evicts_the_oldest) {
     CHECK_EQ(fake.layouts, 3 * 64);
     ask(1);  // The algorithm for this shape is still cached.
     CHECK_EQ(fake.heuristics, 64);
-    // The algorithms for two new shapes replace the two oldest ones in the cache.
+    // The algorithms for two new shapes replace the two oldest algorithms in the cache.
     ask(64), ask(65), ask(1), ask(65), ask(64);
     CHECK_EQ(fake.heuristics, 66);
     CHECK_EQ(fake.layouts, 3 * 64);

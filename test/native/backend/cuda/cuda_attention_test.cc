@@ -72,7 +72,7 @@ class Bench {
     scratch_ = std::make_unique<AttentionScratch>(*runtime_);
     CHECK(scratch_->reserve(row_values()).ok());
     if (shape.sinks) {
-      // Each sink is about as large as all other weights combined, so leaving it out changes the results clearly.
+      // Each sink is about as large as all other weights combined, so omitting it would clearly change the results.
       sinks_ = numbers_of(static_cast<size_t>(n_heads()), 1.0f);
       for (float& sink : sinks_) sink += 6;
       auto* const sinks = static_cast<float*>(*runtime_->allocate_pinned(sinks_.size() * sizeof(float)));

@@ -29,7 +29,7 @@ struct Files {
 
 struct Drafter {
   const char* model;
-  int n_layers = 0;  // Number of MTP layers; 0: the model has an EAGLE-3 head.
+  int n_layers = 0;  // Number of MTP layers; 0 = the model has an EAGLE-3 head.
 };
 
 std::optional<Files> files_of(const Drafter& drafter) {
@@ -41,7 +41,7 @@ std::optional<Files> files_of(const Drafter& drafter) {
   Files files;
   for (int i = 0; i < drafter.n_layers; ++i) {
     const uint32_t layer = add_mtp_layer(loose);
-    // Each MTP layer gets different weights, so that their outputs differ.
+    // Each MTP layer has different weights, so that the outputs differ.
     const uint64_t n_embd = loose.number("embedding_length");
     loose.put_floats("blk." + std::to_string(layer) + ".nextn.eh_proj.weight", {2 * n_embd, n_embd},
                      made_up(2 * n_embd * n_embd, 30 + static_cast<uint64_t>(i), 0.15f));
@@ -59,7 +59,7 @@ std::optional<Files> files_of(const Drafter& drafter) {
   return files;
 }
 
-// Returns the results for a sequence whose pages are interleaved with those of other sequences: the logits, followed by
+// Returns the results for a sequence whose pages are interleaved with other sequences' pages: the logits, followed by
 // the logits of consecutive draft tokens.
 struct Said {
   Floats logits;

@@ -409,8 +409,8 @@ TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
   }
 }
 
-// A CUDA graph is replayed for other tokens, and for more of them. An operation that does not cover all rows of the
-// step, or that uploads its arguments, must therefore not be part of a graph.
+// A CUDA graph is replayed for other tokens, and for more tokens than it was captured with. An operation that does not
+// cover all rows of the step, or that uploads its arguments, must therefore not be part of a graph.
 TEST(cuda_refuses_operations_that_a_graph_cannot_replay) {
   constexpr int kDim = 8, kRows = 3;
   auto made = make_cuda_backend({.exact = true});

@@ -350,7 +350,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(hopper, gate, 8192) == DensePlan{kWgmma, 128, 256, false}));
   CHECK((plan(hopper, gate, 384) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(hopper, gate, 100) == DensePlan{kWgmma, 128, 128, false}));
-  // The device settings with which another test checks for bit-identical results.
+  // The device settings that another test uses to check for bit-identical results.
   constexpr DenseDevice single{true, true, 1}, two{true, true, 2};
   const DenseRows small{72, 2};
   CHECK((plan(single, small, 140) == DensePlan{kWgmma, 128, 192, false}));

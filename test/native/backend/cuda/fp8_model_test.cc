@@ -1,5 +1,5 @@
-// Tests whole models with FP8 weights. Their products equal those of the same numbers in binary32, and the error of
-// their logits compared with the original model stays below a fixed bound.
+// Tests whole models with FP8 weights. Their products equal the products of the same numbers in binary32, and the error
+// of their logits compared with the original model stays below a fixed bound.
 #include <algorithm>
 #include <string>
 #include <vector>

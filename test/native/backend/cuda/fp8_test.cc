@@ -120,7 +120,7 @@ TEST(fp8_rows_of_every_size_are_rounded_correctly) {
     }
     CHECK_EQ(wrong, 0);
     CHECK(worst <= 1 / 16.0 + 1e-6);
-    // The same weights in binary32 give the same numbers, and small transfer buffers give the same bytes.
+    // The same weights in binary32 produce the same numbers, and small transfer buffers produce the same bytes.
     auto exact = make_matrix(**runtime, {type, kRows, kCols, data, true}, true);
     REQUIRE(exact.ok());
     CHECK(std::memcmp(bytes_of(**runtime, **exact).data(), there.data(), there.size() * sizeof(float)) == 0);

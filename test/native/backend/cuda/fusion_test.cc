@@ -1,4 +1,4 @@
-// Tests kernel fusion on the CUDA backend: which operations are fused, whether results are bit-identical to those
+// Tests kernel fusion on the CUDA backend: which operations are fused, whether results are bit-identical to the results
 // without fusion, and how many kernels a layer launches.
 #include <algorithm>
 #include <cmath>

@@ -14,7 +14,7 @@ namespace monolith::testing {
 // without BF16 dot products, because such a CPU does not round the inputs of products as the device does.
 void quantize(TinyModel& model, std::optional<TensorType> type = {});
 
-// Fails the test if the replayed steps give different bits, or if the number of captures is not one (zero without
+// Fails the test if the replayed steps produce different bits, or if the number of captures is not one (zero without
 // `can_capture`).
 void check_replays(const std::string& name, const GgufFile& file, bool exact, bool can_capture = true);
 

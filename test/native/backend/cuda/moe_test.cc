@@ -1,6 +1,6 @@
 // Tests MoE layers on the device. Each token's result is compared with the sum over the token's experts, computed one
 // by one. Covers ties and NaN logits. Results are bit-identical regardless of the other tokens in the batch, and every
-// kind of router gives the same bits as on the CPU.
+// kind of router produces the same bits as on the CPU.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

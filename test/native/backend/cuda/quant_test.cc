@@ -1,5 +1,5 @@
 // Tests quantized weights on the GPU: packing and unpacking, 8-bit inputs, and products of every type with every
-// kernel. Results are compared with float64, and the kernels' results with each other, bit for bit.
+// kernel. Results are compared with float64, and the kernels' results are compared with each other, bit for bit.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -279,7 +279,7 @@ TEST(quantized_matmul_is_correct_and_equal_with_every_kernel) {
 }
 
 // Several targets of four types in one call, with biases and with existing outputs to add to. One type has more targets
-// than fit in a single launch. The results are bit-identical to those of each target alone.
+// than fit in a single launch. The results are bit-identical to the results of each target alone.
 TEST(quantized_grouped_targets_equal_single_ones) {
   const auto device = runtime();
   REQUIRE(device != nullptr);

@@ -1,4 +1,4 @@
-// Tests recurrent layers on the CUDA backend. Results are compared with double precision, and those of the convolution
+// Tests recurrent layers on the CUDA backend. Results are compared with double precision, and the convolution's results
 // are bit-identical to the CPU's. All results are bit-identical for any chunks, state slots, other sequences in the
 // step, and order of threads.
 #include <algorithm>

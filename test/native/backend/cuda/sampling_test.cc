@@ -1,5 +1,5 @@
-// Sampling on the GPU (here in the emulator) gives the same tokens and bit-identical logprobs as the host's sampler,
-// for all sampling options.
+// Tests that sampling on the GPU (here in the emulator) produces the same tokens and bit-identical logprobs as the
+// host's sampler, for all sampling options.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,7 +16,7 @@
 namespace monolith {
 namespace {
 
-// A sampling task and the data to which it refers.
+// A sampling task and the data that it refers to.
 struct Case {
   std::vector<float> logits;
   std::vector<std::pair<int32_t, float>> bias;
@@ -299,8 +299,8 @@ TEST(cuda_samples_with_room_for_every_list) {
   }
 }
 
-// If there are more rows with modified logits than the buffer holds, they are sampled in two calls. The calls follow
-// another call whose results were not awaited.
+// If there are more rows with modified logits than the buffer holds, they are sampled in two calls. Before these calls,
+// another call is made whose results are not awaited.
 TEST(cuda_samples_in_two_calls) {
   constexpr int kVocab = 500, kTasks = 20;
   auto backend = open_backend(1 << 20, kTasks);  // The sampler's buffer has room for 8 such rows.

@@ -110,8 +110,8 @@ TEST(debug_logits_file_errors_start_with_the_path) {
   CHECK(result.error().message.starts_with(path + ": architecture 'unheard-of' is not supported"));
 }
 
-// LongRoPE uses different frequencies for long contexts. The context length with which the file is opened determines
-// which frequencies are used.
+// LongRoPE uses different frequencies for long contexts. The context length specified when the file is opened
+// determines which frequencies are used.
 TEST(debug_logits_uses_the_requested_context) {
   // Reference networks for the same file, one for short and one for long contexts.
   const Case short_case = phi3(64, 1.5), long_case = phi3(64, 6);

@@ -40,7 +40,7 @@ TEST(inspection_reports_the_contents_and_the_memory_plan) {
   CHECK_EQ(model.vocabulary, 640);
   CHECK_EQ(model.context_length, 4096);
   // Each layer has two norms, the Q and output matrices, the K and V matrices, and three feed-forward matrices. The
-  // rest are the embeddings, the output matrix and the final norm.
+  // remaining tensors are the embeddings, the output matrix and the final norm.
   CHECK_EQ(model.parameters, 2 * (2 * 256 + 2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 512) + 2 * 256 * 640 + 256);
   CHECK_EQ(model.bos.value_or(""), "<s>");
   CHECK_EQ(model.eos.value_or(""), "</s>");
@@ -101,7 +101,7 @@ TEST(inspection_of_an_unsupported_file_reports_the_reason) {
 }
 
 // A file that would run only on a machine with more memory. The inspection reports everything except the memory plan,
-// and states why this machine's memory is not enough.
+// and explains why this machine does not have enough memory.
 TEST(inspection_of_a_file_that_does_not_fit_reports_the_free_memory) {
   const std::string path = check::vectors_path("models/llama.q4_k_m.gguf");
   if (path.empty()) return check::skip("golden vectors not found");

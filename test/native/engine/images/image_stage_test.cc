@@ -1,5 +1,5 @@
 // Tests the order in which request images are encoded within the memory limit, and which requests count as waiting. A
-// request in the queue counts as waiting; a request whose image is being encoded does not.
+// request in the queue counts as waiting, whereas a request whose image is being encoded does not.
 #include "engine/images/image_stage.h"
 
 #include <memory>

@@ -120,7 +120,7 @@ TEST(image_rows_are_keyed_by_content_and_have_image_positions) {
     CHECK(static_cast<size_t>(at.height) == row / columns && static_cast<size_t>(at.width) == row % columns &&
           at.time == 0);
   }
-  CHECK_EQ(span.n_rope_positions, piece.grid_columns);  // The next position is that of the image plus its longer side.
+  CHECK_EQ(span.n_rope_positions, piece.grid_columns);  // The image's position plus its longer side.
 
   Pair plain = gemma();
   const auto square = plain.image(40, 40);

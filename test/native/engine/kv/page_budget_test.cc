@@ -42,7 +42,7 @@ std::unique_ptr<Backend> processor() {
   return made ? std::move(*made) : nullptr;
 }
 
-// The plan from which choose_limits() starts before it knows the number of pages.
+// The plan that choose_limits() starts with, before it knows the number of pages.
 MemoryPlan first_plan(const GgufFile& file, Backend& cpu) {
   ModelLimits limits = kLimits;
   limits.n_pages = 1;
@@ -201,8 +201,8 @@ TEST(a_model_that_does_not_fit_the_device_is_refused_with_its_size) {
   }
 }
 
-// Sliding-window layers get enough pages for what a sequence holds at any one time. This depends on the number of
-// tokens per step, up to 128.
+// Sliding-window layers have enough pages for the positions that a sequence keeps at any one time. This depends on the
+// number of tokens per step, up to 128.
 TEST(a_model_with_sliding_windows_has_enough_window_pages) {
   const std::string path = check::vectors_path("models/mimo2.q8_0.gguf");
   if (path.empty()) return check::skip("golden vectors not found");
@@ -221,7 +221,7 @@ TEST(a_model_with_sliding_windows_has_enough_window_pages) {
   }
 }
 
-// Each sequence gets its own slot and two snapshots. On a device, slots and snapshots take at most a quarter of the
+// Each sequence has its own slot and two snapshots. On a device, slots and snapshots take at most a quarter of the
 // remaining memory.
 TEST(recurrent_state_slots_take_a_bounded_share_of_memory) {
   const ParsedModel model(lfm2().model);

@@ -147,7 +147,7 @@ TEST(output_state_writes_a_required_call_first) {
   CHECK(ended.state() == State::kReasoningEnd);
   ended.force(thinking.reasoning.close_sequence).force(call);
   CHECK(ended.state() == State::kPrefix);
-  // The rest of the closing text follows the marker that the model itself has generated.
+  // The remainder of the closing text follows the marker that the model itself has generated.
   Walk closed(thinking);
   closed.take({vocabulary().think}).take({vocabulary().end_think});
   CHECK(closed.state() == State::kReasoningEnd);
@@ -241,8 +241,8 @@ TEST(output_state_begins_the_content_with_the_format_or_a_call) {
   CHECK(chosen.force_to_end("o") == FinishReason::kEndOfTurn);
 }
 
-// Where a grammar allows a call, the rest of a marker with several tokens is forced as soon as the marker's first token
-// is sampled.
+// Where a grammar allows a call, the remainder of a marker with several tokens is forced as soon as the marker's first
+// token is sampled.
 TEST(output_state_completes_a_spelled_marker_that_a_grammar_allows) {
   GenerationRequest request;
   request.calls.open = {"<<", kNoToken};

@@ -132,7 +132,7 @@ class Walk {
     if (step.kind != StepKind::kPending) tokens_.push_back(token);
     return step;
   }
-  // Accepts sampled tokens, after each of which the output must continue.
+  // Accepts sampled tokens. The output must continue after each of them.
   Walk& take(const Tokens& tokens) {
     for (const TokenId token : tokens) {
       CHECK(forced().empty());

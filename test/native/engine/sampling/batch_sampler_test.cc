@@ -1,5 +1,5 @@
-// Tests that rows sampled as a batch give the same results as each row alone, on any number of threads and on a backend
-// with its own sampler.
+// Tests that rows sampled as a batch produce the same results as each row alone, on any number of threads and on a
+// backend with its own sampler.
 #include "engine/sampling/batch_sampler.h"
 
 #include <cstring>

@@ -329,7 +329,7 @@ TEST(sampler_chooses_among_the_allowed_tokens) {
   }
 }
 
-// A mask of allowed tokens gives the same result as a ban on all other tokens.
+// A mask of allowed tokens has the same effect as a ban on all other tokens.
 TEST(sampler_chooses_among_the_tokens_of_a_mask) {
   std::mt19937 random(9);
   const auto pick = [&](std::initializer_list<float> values) { return values.begin()[random() % values.size()]; };

@@ -56,7 +56,7 @@ TEST(scheduler_lets_short_prompts_pass_a_long_one_that_still_advances) {
   Bench bench(200, 64, 8);
   Request& longer = bench.add(prompt_of(2000));
   bench.step();
-  CHECK_EQ(only(longer).kv.n_computed, 64);  // Alone, it gets the whole step.
+  CHECK_EQ(only(longer).kv.n_computed, 64);  // Alone, it receives the whole step.
   Request& brief = bench.add(prompt_of(20, 500), 2);
   bench.step();
   CHECK_EQ(only(brief).generated(), 1);
@@ -64,7 +64,7 @@ TEST(scheduler_lets_short_prompts_pass_a_long_one_that_still_advances) {
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(500, 100 * i), 2);
   const int before = only(longer).kv.n_computed;
   bench.step();
-  CHECK(only(longer).kv.n_computed >= before + 32);  // Half of what the decodes leave, rounded up.
+  CHECK(only(longer).kv.n_computed >= before + 32);  // Half of the tokens that the decodes leave, rounded up.
 }
 
 TEST(scheduler_does_not_starve_prompts_by_decodes) {
@@ -134,11 +134,11 @@ TEST(scheduler_preempts_as_few_sequences_as_possible) {
     std::vector<std::pair<int, uint64_t>> displaced;
   };
   const std::vector<Case> cases = {
-      // Three choices share 20 pages and each have one page of their own. One page is reserved for each choice's next
+      // Three choices share 20 pages, and each has one additional page. One page is reserved for each choice's next
       // token.
       {{}, 23, 160, {{13, 0}, {12, 1}, {11, 1}, {10, 2}, {9, 2}}},
-      // The choices share 20 full pages and two times three window pages. They also each have one full page and two
-      // window pages of their own.
+      // The choices share 20 full pages and two times three window pages. Each choice also has one full page and two
+      // window pages that it does not share.
       {{.full = 1, .windowed = 2, .window = 40}, 35, 64, {{21, 0}, {20, 1}, {15, 1}, {14, 2}, {9, 2}}},
   };
   for (const Case& one : cases) {
@@ -273,8 +273,8 @@ TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
   for (int i = 0; i < 3; ++i) CHECK(only(*bench.requests[static_cast<size_t>(i)]).generated() >= 300);
 }
 
-// One organization holds both slots. Another organization requests a slot when `after` tokens have been generated since
-// the younger sequence was preempted. Returns whether the younger sequence is preempted again.
+// One organization occupies both slots. Another organization requests a slot when `after` tokens have been generated
+// since the younger sequence was preempted. Returns whether the younger sequence is preempted again.
 bool younger_gives_way_again(int prompt, int after) {
   Bench bench(1000, 16, 2);
   const Request& older = bench.add(prompt_of(4), 1, 500);
@@ -377,8 +377,8 @@ TEST(scheduler_computes_single_prompts_of_organizations_together) {
   CHECK(!bench.step().first_tokens);
 }
 
-// A prompt that only fills the prefix cache has no first token. Therefore no step is reserved for it, and it gets no
-// larger part of a shared step.
+// A prompt that only fills the prefix cache has no first token. Therefore no step is reserved for it, and its part of a
+// shared step is not increased.
 TEST(scheduler_computes_cache_only_prompts_together_with_decodes) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -470,8 +470,8 @@ TEST(scheduler_gives_the_oldest_prompt_of_two_floods_more) {
   CHECK_EQ(n_computed(6) - of_other, 19);
 }
 
-// A request has more choices than there are slots. The remaining choices wait in the queue, in the same way as other
-// requests.
+// A request has more choices than the engine has slots. The remaining choices wait in the queue, in the same way as
+// other requests.
 TEST(scheduler_lets_forks_without_a_slot_wait_their_turn) {
   Bench bench(400, 64, 4);
   Request& wide = bench.add(prompt_of(20), 1, 30, 20);
@@ -507,7 +507,7 @@ TEST(scheduler_does_not_starve_large_prompts_of_pages) {
              only(*request).arrival > only(large).arrival;
   CHECK_EQ(only(large).generated(), 1);
   CHECK(begun >= 1);
-  CHECK(begun <= WaitingQueue::kMaxPasses + 8);  // Plus those that start together with it.
+  CHECK(begun <= WaitingQueue::kMaxPasses + 8);  // Plus the requests that start together with it.
 }
 
 TEST(scheduler_shares_prefixes_within_an_organization) {
@@ -544,7 +544,7 @@ TEST(scheduler_looks_up_a_prompt_without_room_again_only_after_a_change) {
   bench.step();  // The decoder has ended, so there are enough pages.
   CHECK(only(waiting).state == SequenceState::kRunning);
   CHECK(bench.cache.n_lookups() > lookups);
-  CHECK_EQ(only(waiting).kv.n_indexed(), 24);  // 20 cached pages and those of one step.
+  CHECK_EQ(only(waiting).kv.n_indexed(), 24);  // 20 cached pages plus the pages of one step.
 }
 
 // In the meantime, another sequence has taken the prefix from the cache, so the prompt needs fewer pages than before.
@@ -580,7 +580,7 @@ TEST(scheduler_computes_simultaneous_equal_prompts_once) {
 }
 
 // Two prompts with a common prefix start together, because neither of them fills a page in its first step. The sequence
-// that is behind uses the full pages of the other, and waits for pages that are about to be full.
+// that is behind uses the full pages of the other sequence, and waits for pages that are about to be full.
 TEST(scheduler_uses_pages_that_another_sequence_has_filled) {
   Bench bench(200, 64, 4);
   bench.scheduler.configure(8, 4);
@@ -992,7 +992,7 @@ TEST(scheduler_computes_the_shortest_prompts_after_the_oldest) {
   const Request& brief = bench.add(prompt_of(32 + 20, 600), 1, 5);
   bench.step();
   CHECK_EQ(only(oldest).kv.n_computed, 32);
-  CHECK_EQ(only(older).kv.n_computed, 0);  // Its span does not fit in the rest of the step.
+  CHECK_EQ(only(older).kv.n_computed, 0);  // Its span does not fit in the remainder of the step.
   CHECK_EQ(only(brief).kv.n_computed, 32);
   bench.scheduler.configure(128, 8);
   bench.step();

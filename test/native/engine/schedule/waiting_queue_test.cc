@@ -59,7 +59,7 @@ TEST(waiting_queue_takes_organizations_in_turn_and_requests_in_order) {
   CHECK_EQ(line.queue.requests(), size_t{8});
   CHECK(line.take() == of_a[0]);
   CHECK_EQ(line.order(3), std::string("bca"));
-  line.add('d');  // Comes after those that are already waiting.
+  line.add('d');  // Comes after the sequences that are already waiting.
   CHECK_EQ(line.order(1), std::string("b"));
   CHECK(line.take() == of_a[2]);
   CHECK_EQ(line.order(1), std::string("d"));

@@ -1,5 +1,5 @@
-// Pages that leave an engine through the storage tier and enter another one give the same output, bit for bit, as pages
-// that are computed. The engines differ in the number of pages, so that page ids differ.
+// Tests that pages exported from one engine through the storage tier and imported into another produce the same output,
+// bit for bit, as computed pages. The engines have different numbers of pages, so that page ids differ.
 #include <map>
 
 #include "engine/engine_fixture.h"
@@ -23,7 +23,7 @@ struct Kept {
   std::string label;
 };
 
-// A consumer of the tier of one engine.
+// A consumer of one engine's storage tier.
 class TierConsumer {
  public:
   explicit TierConsumer(Engine& engine, size_t max_bytes = size_t{1} << 30, size_t min_tokens = 0) : engine_(engine) {
@@ -95,7 +95,7 @@ class TierConsumer {
 
   TierOutbox& outbox() { return *outbox_; }
 
-  bool refused = false;  // Whether the last import was refused.
+  bool refused = false;  // Whether the last import was rejected.
 
  private:
   template <typename Done>
@@ -180,8 +180,8 @@ struct Round {
   int n_pages = 0;  // Full pages of the next prompt that were exported.
 };
 
-// Exports a conversation from one engine, imports it into another and compares the answer to the next prompt with that
-// of an engine without a prefix cache.
+// Exports a conversation from one engine, imports it into another and compares the response to the next prompt with the
+// response of an engine without a prefix cache.
 Round check_round_trip(EngineSetup setup, const std::string& what) {
   GenerationRequest next;
   Kept kept;
@@ -210,7 +210,7 @@ Round check_round_trip(EngineSetup setup, const std::string& what) {
   if (!engine) return {};
   Consumer consumer(*engine);
   TierConsumer tier(*engine);
-  // Other contents first, so that the pages get other ids.
+  // Imports other contents first, so that the pages have different ids.
   GenerationRequest other = next;
   other.prompt = test_prompt(90, 5);
   run(consumer, other);
@@ -266,7 +266,7 @@ TEST(imported_snapshots_give_the_same_bits_with_recurrent_state) {
                             "models/nemotron-h-moe.q8_0.gguf", "models/lfm2moe.q8_0.gguf", "models/jamba.q8_0.gguf",
                             "models/rwkv6.q8_0.gguf", "models/rwkv7.f16.gguf"}) {
     const Round round = check_round_trip(of_model(model, KvType::kF16), model);
-    if (round.n_pages > 0) CHECK_EQ(round.cached, 208u);  // The snapshot at the end of the answer.
+    if (round.n_pages > 0) CHECK_EQ(round.cached, 208u);  // The snapshot at the end of the response.
   }
 }
 
@@ -314,7 +314,7 @@ TEST(image_positions_are_exported_by_content_hash) {
   uint32_t cached = 0;
   check_same(run(other, request, &cached), answer, "image");
   CHECK_EQ(cached, 144u);
-  // The same placeholder tokens with another image are another prompt.
+  // The same placeholder tokens with a different image form a different prompt.
   request.spans[0].hash.low = 457;
   CHECK_EQ(other_tier.open(2, 7, request).size(), size_t{1});
 }

@@ -282,7 +282,7 @@ namespace {
 struct SplitModel {
   uint16_t count = 3;
   int n_tensors = 3;           // Value of the split.tensors.count metadata key.
-  const char* twin = nullptr;  // Name of the tensor in the last part; null: unique.
+  const char* twin = nullptr;  // Name of the tensor in the last part; null = unique.
 
   static std::string name(int number, int count) {
     char text[64];

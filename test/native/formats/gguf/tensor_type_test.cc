@@ -357,7 +357,7 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
       {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},  // BF16: half a unit in the last place of an 8-bit mantissa.
       // Q8_0: half a step, plus the rounding error of the scale.
       {"q8_0", TensorType::kQ8_0, 32, 0.57 / 127, 0.01},
-      // Q4_0: a whole step at that end of the range that has no code of its own.
+      // Q4_0: a whole step at the end of the range that has no exact code.
       {"q4_0", TensorType::kQ4_0, 32, 1.01 / 8, 0.15},
       {"q4_k", TensorType::kQ4_K, 256, 2.0 / 15, 0.12},  // Q4_K: the range from -max to max in 15 steps.
       {"q6_k", TensorType::kQ6_K, 256, 1.0 / 31, 0.03},

@@ -1,5 +1,5 @@
 // Tests the translation of the files in a Hugging Face directory, and the errors for invalid directories: every message
-// states the file and the key.
+// names the file and the key.
 #include <cmath>
 #include <functional>
 
@@ -300,7 +300,7 @@ TEST(fused_experts_are_split) {
   CHECK(values_of(*file, "blk.0.ffn_up_exps.weight") == (std::vector<float>{2, 3, 6, 7}));
 }
 
-// MiMo-V2-Flash: sliding-window layers have a RoPE base of their own.
+// MiMo-V2-Flash: sliding-window layers have a separate RoPE base.
 TEST(sliding_window_layers_of_mimo_have_their_own_rope_base) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "MiMoV2FlashForCausalLM");

@@ -84,7 +84,7 @@ void expect_values(const Folder& folder, TensorType type, const std::string& wha
   CHECK((scale == nullptr ? 1 : values_of(**file, *scale, 0, 1)[0]) == folder.scale);
   if (values_of(**file, *tensor, 0, folder.out) != folder.want)
     check::fail(__FILE__, __LINE__, what + ": wrong values");
-  // Reading only some of the rows must give the same values.
+  // Reading only some of the rows must return the same values.
   const auto some = values_of(**file, *tensor, 3, 20);
   CHECK(std::equal(some.begin(), some.end(), folder.want.begin() + 3 * folder.in));
 }
@@ -480,7 +480,7 @@ TEST(fp8_checkpoints_can_be_quantized_while_loading) {
   CHECK(!can_store(*(*file)->tensor("blk.0.ffn_down.weight")->source, TensorType::kQ8_0));
   const auto whole = open(config_of(fp8(Scales::kAny, "F32")),
                           safetensors_of(with_table(gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false).tensors)));
-  CHECK(!whole.ok());  // The tensors are those of a different quantization method. Another test checks the message.
+  CHECK(!whole.ok());  // The tensors belong to a different quantization method. Another test checks the message.
 }
 
 TEST(invalid_quantized_checkpoints_are_rejected_by_name) {

@@ -1,4 +1,4 @@
-// Tests the errors for directories with invalid vision encoders: every message states the file and the key, or the
+// Tests the errors for directories with invalid vision encoders: every message names the file and the key, or the
 // tensor. engine/hf_vision_test.cc tests the results for valid directories.
 #include "formats/hf/folder.h"
 

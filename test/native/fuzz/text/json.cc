@@ -1,5 +1,5 @@
 // Fuzz target: any bytes are either rejected as JSON, or parsed to a document. Writing and parsing the document again
-// gives an equal document.
+// produces an equal document.
 #include "base/json/document.h"
 #include "fuzz/json_mutator.h"
 #include "fuzz/target.h"

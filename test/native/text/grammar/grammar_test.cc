@@ -402,8 +402,7 @@ TEST(grammar_of_long_counted_texts_reaches_their_end) {
   }
 }
 
-// Limits the immediate work per token, as the engine does. In the engine, a worker thread would do the rest of the
-// work.
+// Limits the immediate work per token, as the engine does. In the engine, a worker thread would do the remaining work.
 TEST(grammar_of_long_counted_texts_needs_little_work_per_token) {
   std::string items = "[0";
   for (int i = 1; i < 20'000; ++i) items += ",7";

@@ -71,7 +71,7 @@ char read(Grammar& grammar, std::string_view text) {
   return position.accepts ? 'w' : 'b';
 }
 
-// A made-up patch grammar that resembles those sent by coding agents.
+// A made-up patch grammar that resembles the grammars sent by coding agents.
 constexpr const char* kPatch = R"--(start: head change+ tail
 head: "=== patch" LF
 tail: "=== end" LF?
@@ -241,7 +241,7 @@ TEST(the_shortest_texts_of_entangled_rules_are_found_within_the_limits) {
     }
     GrammarOptions options = argument(kLarkKeyword, grammar);
     options.text.replace(options.text.find("\"string\","), 9, "\"string\",\"minLength\":30,");
-    compiled(options, problems);  // Compiled or refused, but not for long.
+    compiled(options, problems);  // Compiled or rejected within a short time.
   }
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
   std::string words;

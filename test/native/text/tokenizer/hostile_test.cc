@@ -1,4 +1,4 @@
-// Tests that an inconsistent vocabulary gives one clear error or a reasonable result, but never a crash.
+// Tests that an inconsistent vocabulary causes one clear error or a reasonable result, but never a crash.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -20,7 +20,7 @@ void expect_error(const GgufBuilder& gguf, ErrorCode code, const std::string& pa
     check::fail(__FILE__, __LINE__, "'" + loaded.error().message + "' does not contain '" + part + "'");
 }
 
-// Expects an error for a valid file to which one change was made.
+// Expects an error for a valid file with one change.
 void expect_invalid(const std::function<void(VocabularyFile&)>& change, const std::string& part,
                     VocabularyFile file = VocabularyFile::byte_level()) {
   change(file);

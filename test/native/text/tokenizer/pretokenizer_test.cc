@@ -724,7 +724,7 @@ TEST(joined_words_equal_the_text_even_if_it_is_not_utf8) {
     std::string text;
     for (int i = 0; i < 24; ++i) {
       random = random * 1664525 + 1013904223;
-      // Half of the bytes are those that the matchers treat specially; the other half are random.
+      // Half of the bytes are bytes that the matchers treat specially; the other half are random.
       text += random >> 31 ? " \n'sR1.\xE4\xB8\x80\xC2\xA0"[random >> 24 & 7] : static_cast<char>(random >> 16);
     }
     std::erase(text, '\036');

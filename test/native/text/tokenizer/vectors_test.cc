@@ -1,4 +1,4 @@
-// Compares token IDs with those of llama.cpp for every text in the golden vectors.
+// Compares token IDs with llama.cpp's token IDs for every text in the golden vectors.
 #include <fstream>
 #include <iterator>
 #include <sstream>

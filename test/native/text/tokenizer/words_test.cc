@@ -1,4 +1,4 @@
-// A word that is a token is looked up without merging. This lookup must never change the token IDs.
+// Tests that looking up a whole word as a token, without merging, never changes the token IDs.
 #include <thread>
 
 #include "check.h"
