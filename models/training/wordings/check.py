@@ -34,7 +34,7 @@ def read(path, mistakes):
         elif line.startswith("- ") and entries:
             entries[-1].wordings.append(line[2:].strip())
         elif line.startswith("= ") and entries:
-            entries[-1].answers.append(line[2:].strip().replace("\\n", "\n"))
+            entries[-1].answers.append(line[2:].strip())
         else:
             mistakes.append(f"{where}: unknown form of line: {line[:60]}")
     return entries
@@ -43,7 +43,7 @@ def read(path, mistakes):
 def read_all(kind, folder=HERE, mistakes=None):
     """All entries of a kind ("frame" or "intent"), by file name and then in the order of the file."""
     mistakes = [] if mistakes is None else mistakes
-    return [entry for path in sorted((folder / f"{kind}s").glob("*.txt")) for entry in read(path, mistakes)]
+    return [entry for path in sorted((folder / f"{kind}s").rglob("*.txt")) for entry in read(path, mistakes)]
 
 
 def same(text):
@@ -59,7 +59,7 @@ def check(folder=HERE):
         for entry in entries:
             at = f"{entry.where}: {entry.name}"
             if entry.kind != kind:
-                mistakes.append(f"{at} is a {entry.kind} in {kind}s/")
+                mistakes.append(f"{at} is in {kind}s/")
             if entry.name in names:
                 mistakes.append(f"{at} is also defined at {names[entry.name]}")
             names[entry.name] = entry.where
@@ -83,14 +83,15 @@ def check(folder=HERE):
                 if len(text.split()) > LONGEST:
                     mistakes.append(f"{at} has an answer of more than {LONGEST} words: {text}")
                 if not text.isascii() or set(_SLOT.findall(text)) - {"me"}:
-                    mistakes.append(f"{at} has an answer with other characters than ASCII, or with a slot other than {{me}}: {text}")
+                    mistakes.append(f"{at} has an answer with a non-ASCII character or with a slot other than {{me}}: {text}")
     return frames, intents, mistakes
 
 
 def main():
     frames, intents, mistakes = check()
     for kind, entries in (("frames", frames), ("intents", intents)):
-        print(f"{len(entries)} {kind}, {sum(len(entry.wordings) for entry in entries)} wordings, {sum(len(entry.answers) for entry in entries)} answers")
+        asks, answers = (sum(len(found) for found in one) for one in zip(*((e.wordings, e.answers) for e in entries)))
+        print(f"{len(entries)} {kind}, {asks} wordings, {answers} answers")
     print("\n".join(mistakes) or "no mistakes")
     return 1 if mistakes else 0
 
