@@ -41,14 +41,13 @@ export interface Attempts {
 }
 
 /**
- * Limits a row's remaining time to the regular period, because a later end must have been written while the clock was
- * ahead.
+ * Caps a row's remaining time at the regular period: a later end time must have been written while the clock was ahead.
  */
 export const capped = (row: Counted, now: number): Counted =>
   isTooLong(row, now) ? { count: row.count, until: now + ATTEMPTS_MS } : row;
 export const isTooLong = ({ until }: Counted, now: number): boolean => until > now + ATTEMPTS_MS;
 
-/** Stored in place of an IP or email address: a hash, because user input can be long and is private. */
+/** The hash that is stored in place of an IP or email address, because user input can be long and is private. */
 export const subjectHash = (subject: string): string => createHash('sha256').update(subject).digest('base64url');
 
 /** `wait` is in milliseconds. */

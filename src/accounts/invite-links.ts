@@ -1,5 +1,5 @@
-// Tokens for invitation links: the invitation's ID with an HMAC keyed by a secret in the database. So a pending link
-// can be shown again, and the rows alone do not reveal valid tokens. No side effects.
+// Tokens for invitation links: the invitation's ID plus an HMAC keyed by a secret in the database. This allows a
+// pending link to be shown again, while the rows alone do not reveal valid tokens. No side effects.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Role } from '../shared/wire/organizations.js';

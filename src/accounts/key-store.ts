@@ -38,7 +38,7 @@ export interface KeyStore {
   find(digest: string): Promise<KeyHolder | undefined>;
   /** Reads the stored state of one of the organization's keys. Resolves to undefined if the key is unknown. */
   findById(organizationId: string, keyId: string): Promise<KeyHolder | undefined>;
-  /** `times`: key ID → milliseconds. A later stored time is kept. */
+  /** `times`: key ID → milliseconds. If the stored time is later, it is kept. */
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
 }
 

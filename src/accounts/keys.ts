@@ -52,12 +52,12 @@ export interface KeyRecord {
   lastUsedAt: string | null;
   createdAt: string;
   /**
-   * For display. After a rotation, this is the end of the overlap during which the old and the new key are both valid.
+   * For display only. After a rotation, the end of the overlap during which the old and the new key are both valid.
    */
   revokedAt: string | null;
   /**
-   * Whether the key is permanently revoked, regardless of any clock. Absent if the key is not revoked, or if it ends
-   * when a rotation's overlap ends.
+   * Whether the key is permanently revoked, regardless of any clock. Absent if the key is not revoked, or if it expires
+   * at the end of a rotation's overlap.
    */
   revoked?: boolean;
   rotatedFrom: string | null;
@@ -90,7 +90,7 @@ export function keyObject(key: KeyRecord, now: Date): ApiKeyObject {
   };
 }
 
-/** Whether lists show a key by default: a temporary key only while it is valid. */
+/** Whether lists show a key by default. Temporary keys are shown only while they are valid. */
 export const isListed = (key: KeyRecord, now: Date): boolean =>
   key.temporary !== true || keyStatus(key, now) === 'active';
 
@@ -120,11 +120,11 @@ export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({
 /** Milliseconds since the Unix epoch; Infinity: never. */
 export const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
-/** SHA-256 of a key in hexadecimal, which is the cache key for a presented key. */
+/** SHA-256 of a key in hexadecimal. Used as the cache key when a client sends the key. */
 export const keyDigest = (key: string): string => hash('sha256', key, 'hex');
 
 /**
- * The stored hash of a key. It is computed from the digest, so that rows that contained only the digest could be
+ * The stored hash of a key. Computed from the digest, so that old rows, which contained only the digest, could be
  * upgraded.
  */
 export const keyedHash = (secret: Uint8Array, digest: Uint8Array): Buffer =>

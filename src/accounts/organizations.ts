@@ -30,7 +30,7 @@ export interface OrganizationSettings {
   dashboardAddresses?: readonly string[];
 }
 
-/** The settings that apply to an organization that has none of its own. */
+/** The settings of an organization without any overrides. */
 export const NO_SETTINGS: OrganizationSettings = Object.freeze({ limits: Object.freeze({}), monthlyTokenCap: null });
 
 /** An organization with its settings. */

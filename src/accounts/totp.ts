@@ -39,8 +39,8 @@ export function stepOf(secret: Uint8Array, code: string, milliseconds: number): 
 }
 
 /**
- * Whether a step found by stepOf() must be rejected because it or a later one has been used. If the last step is too
- * far in the future, it was stored while the clock was ahead, and must not lock the account.
+ * Whether a step found by stepOf() must be rejected because it or a later one has been used. A last step too far in the
+ * future was stored while the clock was ahead and must not lock the account.
  */
 export const isUsedStep = (step: number, last: number): boolean => step <= last && last <= step + MAX_LATER;
 

@@ -54,7 +54,7 @@ export class Counters {
     }
   }
 
-  /** If `record` is negative, no record exists, so the bucket is full. */
+  /** A negative `record` means that no record exists, so the bucket is full. */
   state(record: number, bucket: Bucket, limit: number, now: bigint): BucketState {
     const fullAt = record < 0 ? 0n : this.table.load(record, bucket);
     return bucketState(limit, fullAt > now ? Number(fullAt - now) : 0);
@@ -63,8 +63,8 @@ export class Counters {
 
 /** The state of a bucket that will be full in `missingNs`. */
 export function bucketState(limit: number, missingNs: number): BucketState {
-  // Rounded to a thousandth first, so that a division error cannot lose a whole unit (as in 1 − 59.999999999 / 60 of a
-  // limit).
+  // Rounded to a thousandth first, so that a rounding error in a division cannot lose a whole unit (as in 1 −
+  // 59.999999999 / 60 of a limit).
   const level = limit - (missingNs * limit) / Number(NS_PER_MINUTE);
   return { limit, remaining: Math.max(0, Math.floor(level + 1e-3)), resetMs: missingNs / 1e6 };
 }

@@ -2,8 +2,8 @@
 // cryptographic: the server generates the IDs and knows all model names, so clients cannot construct collisions.
 
 /**
- * What a record counts: an organization's or key's limits for a model, a key's reads, a month's tokens, or WebSocket
- * connections.
+ * What a record counts: requests and tokens of an organization or key for a model, a key's reads, a month's tokens, or
+ * WebSocket connections.
  */
 export type RecordKind = 'organization' | 'key' | 'reads' | 'month' | 'sockets';
 

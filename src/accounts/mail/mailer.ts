@@ -1,5 +1,5 @@
-// Sends plain-text email through one SMTP server, in the background. If a message cannot be sent, the log entry omits
-// its text, which may contain a sign-in link. Owns the connections to the server.
+// Sends plain-text email through one SMTP server, in the background. If a message cannot be sent, the failure is logged
+// without the message text, which may contain a sign-in link. Owns the connections to the server.
 
 import { createTransport } from 'nodemailer';
 import type { Config } from '../../config/settings.js';

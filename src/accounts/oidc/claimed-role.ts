@@ -27,7 +27,10 @@ export function claimAt(claims: unknown, path: string): unknown {
   return undefined;
 }
 
-/** The claim's values; null if it is neither a string nor a list of strings. An absent claim has no values. */
+/**
+ * Returns the claim's values, or null if the claim is neither a string nor a list of strings. An absent claim
+ * yields no values.
+ */
 export function claimValues(claim: unknown): readonly string[] | null {
   if (claim === undefined || claim === null) return [];
   if (typeof claim === 'string') return [claim];

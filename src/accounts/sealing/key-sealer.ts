@@ -126,7 +126,7 @@ interface Bound {
   thinking: string;
 }
 
-/** Null if the value was not made with this key for this model and organization. */
+/** Returns null if the value was not created with this key for this model and organization. */
 function openWith(
   key: SealingKey,
   format: number,

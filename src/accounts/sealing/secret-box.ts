@@ -26,8 +26,8 @@ export interface OpenedSecret {
 const PREFIX = 'acc1.';
 const MAX_CHARACTERS = 8_192;
 /**
- * Maximum length of a sealed saved item or pinned prompt: base64url of 400,000 characters of three UTF-8 bytes each,
- * plus overhead.
+ * Maximum length of a sealed saved item or pinned prompt: 400,000 characters of three UTF-8 bytes each, encoded as
+ * base64url, plus overhead.
  */
 const MAX_SAVED_CHARACTERS = 1_700_000;
 
@@ -48,7 +48,7 @@ export class SecretBox {
     );
   }
 
-  /** Null if the value was modified or its key is missing. */
+  /** Returns null if the value was modified or its key is missing. */
   open(purpose: SecretPurpose, about: string, sealed: string): OpenedSecret | null {
     const value =
       sealed.startsWith(PREFIX) && sealed.length <= (LONG.has(purpose) ? MAX_SAVED_CHARACTERS : MAX_CHARACTERS)
