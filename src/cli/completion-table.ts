@@ -11,7 +11,7 @@ export interface CompletedFlag {
   readonly name: string;
   /** Whether the next word is the flag's value. */
   readonly takesValue: boolean;
-  /** The possible values, if they are few. */
+  /** The possible values, if there are only a few. */
   readonly values: readonly string[];
   readonly help: string;
 }
@@ -96,7 +96,7 @@ function settingFlags(): CompletedFlag[] {
   ];
 }
 
-/** The values that a placeholder such as `text|json` lists. `cuda[:N]` is offered as `cuda`; `N` is not offered. */
+/** The values listed by a placeholder such as `text|json`. `cuda[:N]` is offered as `cuda`; `N` is not offered. */
 const choicesOf = (metavar: string): string[] =>
   metavar.includes('|')
     ? metavar

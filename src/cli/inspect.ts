@@ -68,8 +68,8 @@ export async function inspect(argv: string[]): Promise<number> {
 }
 
 /**
- * For models with a sliding window, the pages by token range, because a request's pages for older tokens are freed
- * while it runs.
+ * For models with a sliding window, shows the pages by token range, because a request's pages for older tokens are
+ * freed while it runs.
  */
 function pagesTaken({ fullPages, windowPages, window }: MemoryPlan): string {
   if (windowPages === 0) return '';

@@ -1,4 +1,4 @@
-// monolith logs: shows the log that a server keeps in its data directory, and follows it.
+// monolith logs: shows and follows the log that a server keeps in its data directory.
 
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';

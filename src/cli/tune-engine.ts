@@ -26,7 +26,7 @@ export class OperatorApi {
   ) {}
 
   /**
-   * Sends a request to the operator API. Rejects with UsageError if there is no operator API or the token is wrong,
+   * Sends a request to the operator API. Rejects with UsageError if the operator API is disabled or the token is wrong,
    * with Refused if the server refuses the request, and otherwise with the network error.
    */
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
@@ -51,7 +51,7 @@ export class OperatorApi {
     try {
       message = (JSON.parse(text) as { error: { message: string } }).error.message;
     } catch {
-      // not a response from Monolith, so only the status is meaningful
+      // Not a response from Monolith, so only the status is meaningful.
     }
     if (response.status === 401 || response.status === 404)
       throw new UsageError(`bench tune: ${this.url}${path}: ${message}`);
