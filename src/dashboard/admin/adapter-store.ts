@@ -2,7 +2,7 @@
 
 import type { AuditNote } from '../../accounts/audit.js';
 
-/** An adapter. The server loads it again at every start. */
+/** An adapter. The server loads it again on every startup. */
 export interface AdapterRow {
   /** Name of the model to which the adapter applies. */
   readonly base: string;

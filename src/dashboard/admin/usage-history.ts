@@ -1,4 +1,4 @@
-// Usage of all organizations over time: sums for a chart, and rows for a spreadsheet.
+// All organizations' usage over time: sums for a chart, and rows for a spreadsheet.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Organizations } from '../../accounts/organizations.js';

@@ -12,7 +12,7 @@ import type { Role } from '../../shared/wire/organizations.js';
 
 export interface OpenCall<B> {
   readonly exchange: Exchange;
-  /** The body, parsed by the schema; undefined if the route has no schema. */
+  /** The body, parsed with the route's schema; undefined if the route has no schema. */
   readonly body: B;
 }
 
@@ -51,7 +51,7 @@ export interface DashboardRoute<C> {
 }
 
 export interface Guard {
-  /** No session is needed. Requests that change something are refused if their Origin is another site. */
+  /** Requires no session. Requests that change something are refused if their Origin is another site. */
   open<B = undefined>(route: DashboardRoute<OpenCall<B>> & { body?: z.ZodType<B> }): Route;
   /** Requires a session. */
   user<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;

@@ -12,7 +12,7 @@ const MAX_ITEM = 20_000;
  * reached is shown completely, up to twice the limit.
  */
 const MAX_ALL = 400_000;
-/** An item counts as at least this many characters, because many empty items also make a page long. */
+/** Minimum number of characters that an item counts as, because many empty items also make a page long. */
 const LEAST = 128;
 
 export function conversationOf(responses: readonly ChainedResponse[]): StoredConversation {

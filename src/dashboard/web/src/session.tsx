@@ -69,7 +69,7 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
     );
   }, [client]);
 
-  // Data fetched for one user must not be visible to the next, regardless of how the session ended.
+  // Data fetched for one user must not be visible to the next one, however the session ended.
   const userId = query.data?.me?.user.id ?? null;
   useEffect(
     () =>

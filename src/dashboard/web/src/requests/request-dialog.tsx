@@ -229,7 +229,7 @@ const CACHE_RESULTS: Readonly<Record<string, string>> = {
   rendering_changed: 'The chat template rendered the same messages differently.',
 };
 
-/** The comparison with an earlier prompt, if the request asked for one. */
+/** The comparison with an earlier prompt, if the client requested one. */
 function PromptCache({ detail: { parameters, text } }: { detail: RequestDetail }): ReactNode {
   const result = parameters?.['cache_comparison'];
   if (typeof result !== 'string') return null;
