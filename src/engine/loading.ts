@@ -1,4 +1,4 @@
-// Reports the progress of loading models, because large ones take minutes.
+// Reports the progress of loading models, because large models take minutes.
 
 import { basename } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -93,8 +93,8 @@ export async function logLoading(
 }
 
 /**
- * Logs how many bytes of an engine's weights are in huge pages as soon as the engine knows it. The engine moves them
- * there in the background. Logs nothing if there are none, or if the engine is closed first.
+ * Logs how many bytes of an engine's weights are in huge pages as soon as the engine knows it. The engine moves weights
+ * to huge pages in the background. Logs nothing if no weights are in huge pages or if the engine is closed first.
  */
 function logHugePages(
   pool: ModelPool,

@@ -35,7 +35,7 @@ export interface PooledEngine {
   readonly status: ModelStatus;
 }
 
-/** How long to wait for the last events of requests that were ended with `time_limit`, in ms. */
+/** How long to wait, in ms, for the last events of requests that were ended with `time_limit`. */
 const LAST_EVENTS_MS = 5_000;
 const IDLE_LOOK_MS = 25;
 
@@ -139,8 +139,8 @@ class Slot implements PooledEngine {
     if (engine === null) return;
     const idle = await becomesIdle(engine, graceMs, () => this.#wanted);
     if (this.#wanted && !idle) {
-      // Called when the model was requested again before it was unloaded. Other threads may still be using its engine,
-      // so it must not be drained.
+      // Called if the model is requested again before it has been unloaded. Other threads may still be using its
+      // engine, so it must not be drained.
       this.#leaving = null;
       this.status = { state: 'ready', engine };
       return;
@@ -253,8 +253,8 @@ export class ModelPool {
       this.#models.set(model.id, { model, slot: null, loaded });
       return;
     }
-    // Uses the model's own path rather than the link's target, because the links to its other parts are next to the
-    // link.
+    // Uses the symbolic link's path rather than its target, because the links to the model's other parts are next to
+    // it.
     const file = resolve(model.file);
     const vision = visionFileOf(model);
     const key =
@@ -337,7 +337,7 @@ export class ModelPool {
     await entry?.adapter?.settled;
   }
 
-  /** Returns an adapter's state on this thread. Returns undefined if `name` is not the name of an adapter. */
+  /** Returns an adapter's state on this thread, or undefined if `name` is not an adapter's name. */
   adapterState(name: string): AdapterState['state'] | undefined {
     return this.#models.get(name)?.adapter?.state.state;
   }
@@ -414,7 +414,7 @@ export class ModelPool {
     return { model, status: adapter === undefined ? slot.status : adapterStatus(slot.status, adapter) };
   }
 
-  /** Lists each engine once, no matter how many names it has. */
+  /** Lists each engine once, regardless of its number of names. */
   engines(): PooledEngine[] {
     return [...this.#slots.values()].filter(({ names }) => names.length > 0);
   }

@@ -19,8 +19,8 @@ export class QueuePace {
   }
 
   /**
-   * Milliseconds until the `waiting` requests will have left the queue, at the pace of the last two minutes; at least
-   * one second.
+   * Estimated milliseconds until the `waiting` requests have left the queue, at the pace of the last two minutes; at
+   * least one second.
    */
   drainMs(waiting: number): number {
     const now = this.now();

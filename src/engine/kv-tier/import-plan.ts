@@ -22,9 +22,9 @@ export interface ImportQuestion {
 export interface ImportPlan {
   /** Number of leading pages that the request can use after the import. */
   readonly pages: number;
-  /** Number of leading pages that are already in memory, so that the request can use them without an import. */
+  /** Number of leading pages already in memory, which the request can use without an import. */
   readonly pagesBefore: number;
-  /** Parts to import by page, in ascending order. Empty: the pool has as much. */
+  /** Parts to import by page, in ascending order. Empty if the pool already contains as many usable pages. */
   readonly wanted: ReadonlyMap<number, readonly PagePart[]>;
 }
 

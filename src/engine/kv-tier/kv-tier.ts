@@ -23,7 +23,7 @@ export interface KvTierOptions extends TierStart {
   report(news: Exclude<TierNews, { type: 'done' | 'key' }>): void;
 }
 
-/** Time for the worker to close its files after the engines have been drained. */
+/** How long the worker may take to close its files after the engines have been drained. */
 const CLOSE_MS = 5_000;
 
 export class KvTier {
@@ -54,23 +54,23 @@ export class KvTier {
     });
   }
 
-  /** Connects a loaded engine. From then on, its pages are stored, and stored ones are found. */
+  /** Connects a loaded engine. After that, its pages are stored and stored pages are found. */
   async attach(engine: Attached): Promise<void> {
     await this.#order({ type: 'attach', engine });
   }
-  /** Stores what the engine has left, for at most `withinMs`, and releases the engine. */
+  /** Stores the engine's remaining exports, for at most `withinMs`, and releases the engine. */
   async detach(key: string, withinMs: number): Promise<void> {
     await this.#order({ type: 'detach', key, withinMs });
   }
-  /** Erases the pages that only the responses with these labels need. */
+  /** Erases pages that only the responses with these labels need. */
   async gone(labels: readonly string[]): Promise<void> {
     await this.#order({ type: 'gone', labels });
   }
-  /** The labels of responses with pages that were stored at least `olderThanS` seconds ago. */
+  /** Returns the labels of responses whose pages were stored at least `olderThanS` seconds ago. */
   async labels(olderThanS: number): Promise<readonly string[]> {
     return ((await this.#order({ type: 'labels', olderThanS })) as readonly string[] | null) ?? [];
   }
-  /** Erases all pages, or only those of one organization or one model file. Pages of pinned prompts are kept. */
+  /** Erases all pages, or only the pages of one organization or model file. Pages of pinned prompts are kept. */
   async clear(organization: string | null, file: string | null): Promise<ErasedPages> {
     const erased = (await this.#order({ type: 'clear', organization, file })) as ErasedPages | null;
     return erased ?? { records: 0, bytes: 0 };
@@ -91,11 +91,11 @@ export class KvTier {
   async pin(order: PinOrder): Promise<PinState | null> {
     return (await this.#order({ type: 'pin', ...order })) as PinState | null;
   }
-  /** Releases the pages of a pinned prompt. Erases those pages on disk that nothing else needs. */
+  /** Releases the pages of a pinned prompt, and erases its pages on disk that nothing else needs. */
   async unpin(pin: string, organizationId: string): Promise<void> {
     await this.#order({ type: 'unpin', pin, organizationId });
   }
-  /** Null if the worker has ended. */
+  /** Null if the worker has exited. */
   async report(): Promise<TierReport | null> {
     return (await this.#order({ type: 'report' })) as TierReport | null;
   }

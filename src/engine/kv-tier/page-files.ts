@@ -1,4 +1,4 @@
-// The file operations of the page store, as an interface, so that tests can make each of them fail.
+// The page store's file operations, as an interface, so that tests can make each operation fail.
 import { open, readdir, unlink, type FileHandle } from 'node:fs/promises';
 
 export interface PageFile {
