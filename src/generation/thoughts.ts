@@ -1,8 +1,8 @@
-// Selects the reasoning of earlier turns that a model may see: its own reasoning, and the reasoning that the client
-// sent unsealed. No side effects.
+// Selects which reasoning from earlier turns is included in a model's prompt: the model's own reasoning, and reasoning
+// that the client sent unsealed. No side effects.
 import type { LeftOut, Message, Thought } from './types.js';
 
-/** Separates the blocks of one turn. */
+/** Separator between the reasoning blocks of one turn. */
 const BLANK_LINE = '\n\n';
 
 export interface Seen {

@@ -24,7 +24,7 @@ export interface DecodeCost {
 const SLOW_PIXELS = 16_000_000;
 const SCANS_PER_PASS = 10;
 /**
- * Encoders write at most 16 bits for each of four channels. A file may still be larger, and a decoder may have to read
+ * Encoders write at most 16 bits for each of four channels. A file can still be larger, and a decoder may have to read
  * all of it.
  */
 const MAX_BYTES_PER_PIXEL = 8;

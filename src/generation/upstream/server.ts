@@ -78,7 +78,7 @@ export class Server {
     return this.#mine;
   }
 
-  /** The context size, in tokens, that the server reported. Null: not reported. */
+  /** The context size that the server reported, in tokens; null if not reported. */
   get context(): number | null {
     return this.row.context || null;
   }
@@ -86,7 +86,7 @@ export class Server {
     this.row.context = tokens ?? 0;
   }
 
-  /** Milliseconds until the server may be used; 0: now. */
+  /** Milliseconds until the server may be used; 0 = now. */
   get shutForMs(): number {
     const { shutUntil } = this.row;
     if (shutUntil === 0) return 0;
@@ -107,9 +107,9 @@ export class Server {
   }
 
   /**
-   * Ends an assigned request. `went`: 'well' if its first token arrived, 'badly' if the server failed, otherwise
-   * 'neither'. `whose`: if the server did respond, the organization whose request failed, so that one organization's
-   * requests alone cannot take the server out of rotation for everyone.
+   * Records the outcome of an assigned request. `went`: 'well' if its first token arrived, 'badly' if the server
+   * failed, otherwise 'neither'. `whose`: if the server responded, the organization whose request failed, so that one
+   * organization's requests alone cannot take the server out of rotation for everyone.
    */
   release(went: 'well' | 'badly' | 'neither', whose: number | null = null): 'shut' | 'open' | null {
     this.#mine--;

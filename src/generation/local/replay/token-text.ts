@@ -22,7 +22,10 @@ export class TokenText {
     }
   }
 
-  /** Returns the tokens of the substring from `start` to `end`. Null if the substring starts or ends within a token. */
+  /**
+   * Returns the tokens of the substring from `start` to `end`. Returns null if the substring starts or ends within
+   * a token.
+   */
   between(start: number, end: number): Int32Array | null {
     const before = Buffer.byteLength(this.text.slice(0, start));
     const first = this.#indexOf(before);
@@ -30,7 +33,7 @@ export class TokenText {
     return first === null || last === null ? null : Int32Array.from(this.ids.slice(first, last));
   }
 
-  /** Returns the index of the first token that starts at this byte offset. Null if no token starts there. */
+  /** Returns the index of the first token that starts at this byte offset. Returns null if no token starts there. */
   #indexOf(byte: number): number | null {
     let low = 0;
     let high = this.starts.length - 1;

@@ -6,7 +6,7 @@ import { bigText, floatText, repr, str } from './print.js';
 import type { Run } from './run.js';
 import { Float, TemplateFault, isInteger, textOf, typeName, type Arguments, type Value } from './values.js';
 
-/** The format specification of a field may contain fields, but those must not be nested further. */
+/** A field's format specification may contain fields, but these must not be nested further. */
 const MAX_NESTING = 2;
 
 /**

@@ -18,7 +18,7 @@ import {
   type Value,
 } from './values.js';
 
-/** The value of a number or boolean, for comparisons; null for others. */
+/** The value of a number or boolean, for comparisons; null for other types. */
 function numeric(value: Value): number | bigint | null {
   if (typeof value === 'number' || typeof value === 'bigint') return value;
   if (typeof value === 'boolean') return Number(value);

@@ -27,6 +27,6 @@ export interface TemplateContext {
   effort?: string | undefined;
   /** The client's variables. They override the variables that are set from the fields above. */
   variables?: Readonly<Record<string, unknown>> | undefined;
-  /** A code point that templates print unchanged: see shield.ts. */
+  /** A code point that templates print unchanged; see shield.ts. */
   guard?: number;
 }

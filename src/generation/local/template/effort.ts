@@ -1,5 +1,5 @@
-// Determines the reasoning efforts that a chat template knows, by rendering one user message with each of them, and the
-// word that is passed to the template for a request's effort.
+// Determines the reasoning efforts that a chat template knows, by rendering one user message with each effort, and maps
+// a request's effort to the template's word for it.
 import { REASONING_EFFORTS, type ReasoningEffort } from '../../types.js';
 
 type Level = Exclude<ReasoningEffort, 'none'>;
@@ -59,8 +59,8 @@ export class TemplateEfforts {
 
   /**
    * Returns the value of `reasoning_effort`. If the template does not know the effort, this is the nearest effort that
-   * it knows; if two are equally near, the stronger one. A template that accepts any word gets the effort itself unless
-   * it knows a similar one that is not stronger. Undefined: the variable is not set.
+   * it knows or, if two are equally near, the stronger one. A template that accepts any word gets the effort itself
+   * unless it knows a similar one that is not stronger. Returns undefined if the variable should not be set.
    */
   word(effort: ReasoningEffort): string | undefined {
     if (effort === 'none') return this.#off;

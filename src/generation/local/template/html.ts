@@ -33,7 +33,7 @@ export function unescapeHtml(text: string): string {
   });
 }
 
-/** Removes comments and tags in linear time. A tag or comment that is not closed stays, like everything after it. */
+/** Removes comments and tags in linear time. An unclosed tag or comment is kept, like everything after it. */
 export function withoutTags(text: string): string {
   let result = '';
   let done = 0;

@@ -44,7 +44,7 @@ export function repr(run: Run, value: Value): string {
   }
 }
 
-/** Python refuses to print integers with more digits. */
+/** Maximum number of digits: Python refuses to print longer integers. */
 const MAX_DIGITS = 4_300;
 
 export function bigText(run: Run, value: bigint): string {

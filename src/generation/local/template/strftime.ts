@@ -53,7 +53,8 @@ function cased(text: string, flag: string): string {
 }
 
 /**
- * Returns the value of a directive: a text, or a number with its width and padding character. Null: unknown directive.
+ * Returns the value of a directive: a text, or a number with its width and padding character. Returns null for an
+ * unknown directive.
  */
 function fieldOf(directive: string, now: Date): string | readonly [number: number, width: number, pad: string] | null {
   const [year, month, day, weekday] = [now.getFullYear(), now.getMonth(), now.getDate(), now.getDay()];

@@ -75,7 +75,7 @@ const strip = (name: string, ends: 'both' | 'left' | 'right'): Method =>
     return stripped(run, text, characters === null ? null : argumentText(name, characters), ends);
   });
 
-/** `limit`: maximum number of replacements. Negative: no limit. */
+/** `limit`: maximum number of replacements; negative = no limit. */
 export function replaced(run: Run, text: string, old: string, by: string, limit: number): string {
   run.spend(old === '' ? text.length : searchSteps(text.length, old.length));
   const parts = old === '' ? ['', ...text, ''] : text.split(old);

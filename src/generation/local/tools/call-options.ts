@@ -9,7 +9,7 @@ import type { ToolSyntax } from './syntax.js';
 
 type ToolRequest = Pick<GenerationRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'>;
 
-/** Returns the tools that this request lets the model call; empty if none. */
+/** Returns the tools that the model may call in this request; empty if none. */
 export function callableTools({
   tools,
   toolChoice: { mode, allowed },
@@ -37,7 +37,7 @@ export function callOptions(
   const required = request.toolChoice.mode === 'required';
   if (names.length === 0)
     return { open: syntax.open, close: syntax.close, atStart: false, prefixes: [], required: false, forbidden: true };
-  // A response that starts like a bare call need not be a call, so its text is not constrained.
+  // A response that starts like a bare call is not necessarily a call, so its text is not constrained.
   const isFree = syntax.bare && !required;
   const binds = !isFree && names.every((name) => grammars.has(name));
   return {

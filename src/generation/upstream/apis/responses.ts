@@ -1,5 +1,5 @@
-// Requests to upstreams in the responses format, and their responses, streamed or not. Upstreams store nothing: chains
-// are stored here and sent in full. Event-loop thread only.
+// Requests to upstreams in the responses format, and their responses, streamed or not. Upstreams do not store
+// responses: this server stores response chains and sends them in full. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -158,7 +158,7 @@ interface Item {
   thoughtsOf: 'content' | 'summary' | null; // the list that contains the reasoning parts
 }
 
-/** An item with neither kind of content is only a reference by ID, and the upstream stores no items. */
+/** An item without content is only a reference by ID, and the upstream stores no items. */
 const canBeReadBack = (item: Json): boolean =>
   textIn(item['encrypted_content']) !== '' || listIn(item['content']).length > 0;
 
