@@ -44,8 +44,8 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
   #isPaused = false;
 
   /**
-   * Call this synchronously in the HTTP library's request callback, or pass a PausedBody. Call close() when the client
-   * disconnects or the rest of the body will not be read.
+   * Must be called synchronously in the HTTP library's request callback, unless a PausedBody is passed. Call close()
+   * when the client disconnects or the rest of the body will not be read.
    */
   constructor(
     private readonly source: BodySource,
@@ -94,7 +94,10 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
     });
   }
 
-  /** Call when the client has disconnected. Pending and later reads reject, and the source is no longer used. */
+  /**
+   * Must be called when the client has disconnected. Pending and later reads reject, and the source is no longer
+   * used.
+   */
   close(): void {
     clearInterval(this.#renewal);
     this.#fail(apiError('request_timeout', 'The client disconnected before the request body was complete.'));
@@ -106,7 +109,7 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
     this.#isComplete = isLast;
     if (isLast) {
       clearInterval(this.#renewal);
-      // An earlier chunk may have paused the socket. The connection must be able to receive the next request.
+      // An earlier chunk may have paused the socket, but the connection must be able to receive the next request.
       this.#resume();
     }
     if (this.#discarded !== null) {

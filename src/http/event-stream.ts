@@ -36,7 +36,7 @@ export const sseFraming = (keepalive: string): Framing => ({
 
 /**
  * One JSON text per line. JSON allows white space before a value, so a space keeps the connection alive and becomes the
- * beginning of the next line. A blank line would not do: most clients parse every line.
+ * beginning of the next line. A blank line would not work, because most clients parse every line.
  */
 export const LINES: Framing = { frame: (data) => `${data}\n`, keepalive: ' ', filler: ' ' };
 

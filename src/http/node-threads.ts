@@ -54,8 +54,8 @@ export class NodeThreads {
   }
 
   /**
-   * Starts listening on a thread that was added after listen(). If this thread listens itself because the other threads
-   * had ended, it stops.
+   * Starts listening on a thread that was added after listen(). If this thread is listening itself because the other
+   * threads had exited, it stops.
    */
   private async start(port: MessagePort, address: ListenAddress): Promise<void> {
     if ((await ordered(port, address)) && this.ports.has(port)) this.stopHere();
@@ -89,10 +89,10 @@ function ordered(port: MessagePort, address: ListenAddress): Promise<boolean> {
   });
 }
 
-/** The part of a thread that serves connections. */
+/** The counterpart of NodeThreads on a thread that serves connections. */
 export class ThreadListener {
   private readonly channel = new MessageChannel();
-  /** To be transferred to the main thread. */
+  /** Must be transferred to the main thread. */
   readonly remote = this.channel.port2;
 
   constructor(server: { listen: Listen; stop(): void }) {

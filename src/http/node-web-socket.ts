@@ -25,8 +25,8 @@ export class NodeWebSockets {
       handleProtocols: () => false as const,
       // Messages slightly over the limit reach SocketConnection, which closes with a message of its own.
       maxPayload: Math.min(Math.ceil(maxMessageBytes * 1.125), 2 ** 31 - 1),
-      // The number of pieces is limited too, because a client that sends byte by byte must not use much more memory
-      // than its message may have.
+      // The number of pieces is also limited, because a client that sends byte by byte must not use much more memory
+      // than the maximum message size.
       maxBufferedChunks: Math.max(MIN_PIECES, Math.ceil(maxMessageBytes / PIECE_BYTES)),
       maxPendingAutoPongs: 0, // SocketConnection.pinged() limits unsent pongs
       closeTimeout: CLOSE_MS,

@@ -1,4 +1,4 @@
-// Query parameters that can have several values. No side effects.
+// Reads query parameters that can have several values. No side effects.
 
 /** Reads `name[]=a`, `name=a&name=b` and `name=a,b`. Keeps the order of the values and drops empty ones. */
 export function queryList(query: URLSearchParams, name: string): string[] {

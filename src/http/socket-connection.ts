@@ -137,7 +137,10 @@ export class SocketConnection implements ServerSocket, SocketEvents {
     this.unanswered = 0;
   }
 
-  /** Called after the library has answered a ping, which it does even if many pongs are already waiting to be sent. */
+  /**
+   * Called after the library has responded to a ping, which it does even if many pongs are already waiting to be
+   * sent.
+   */
   pinged(): void {
     if (this.open && (this.library?.getBufferedAmount() ?? 0) > this.leftBytes + this.host.bufferBytes) this.drop();
   }
@@ -214,7 +217,10 @@ export class SocketConnection implements ServerSocket, SocketEvents {
     for (const text of this.queue) this.queueBytes += Buffer.byteLength(text);
   }
 
-  /** Deferred, because the caller of send() is in the middle of other work. The caller is notified through closed(). */
+  /**
+   * Deferred, because the caller of send() may be in the middle of other work. The caller is notified through
+   * closed().
+   */
   private drop(): void {
     if (this.dropping) return;
     this.dropping = true;
