@@ -28,7 +28,7 @@ const SWITCHES = ['enable_thinking', 'thinking'] as const;
 
 type Variables = Readonly<Record<string, unknown>>;
 
-/** The reasoning parameters of a request. Null or undefined: not given. */
+/** A request's reasoning parameters; null or undefined if not given. */
 export interface AskedReasoning {
   /** Template variables that the format accepts as parameters, by name. */
   readonly parameters?: Variables;
@@ -38,7 +38,7 @@ export interface AskedReasoning {
 }
 
 export interface TemplateSettings {
-  /** The effort that follows from the variables and the effort parameter. Null: neither is given. */
+  /** The effort that follows from the variables and the effort parameter; null if neither is given. */
   readonly effort: GenerationRequest['effort'];
   readonly variables: Variables | undefined;
 }

@@ -6,10 +6,10 @@ export interface Usage {
   cachedTokens: number;
   completionTokens: number; // across all choices, including reasoning tokens
   reasoningTokens: number;
-  /** Number of web searches that the server ran successfully. Absent: none. */
+  /** Number of web searches that the server ran successfully. Absent if none. */
   webSearches?: number;
   /**
-   * Tokens of the request's prediction, across all choices. Absent: the request has no prediction, or the prediction
+   * Tokens of the request's prediction, across all choices. Absent if the request has no prediction or the prediction
    * was not used.
    */
   prediction?: PredictionCount | undefined;

@@ -148,7 +148,7 @@ async function* grouped(requests: readonly MessageRequest[], isLarge: boolean): 
 }
 
 /**
- * Streams the results. A reader of the lines cannot tell an error from a result, so after the first line, an error
+ * Streams the results. A client cannot distinguish an error line from a result line, so after the first line, an error
  * closes the connection.
  */
 async function sendResults(deps: BatchDeps, exchange: Exchange, batch: Batch): Promise<void> {
@@ -170,7 +170,7 @@ async function sendPages(
 ): Promise<void> {
   for (let after = 0; !exchange.aborted; ) {
     const page = await batches.results(id, after, RESULT_PAGE);
-    // If the batch has been deleted, its results are erased step by step, so any page may lack results.
+    // If the batch has been deleted, its results are being erased step by step, so results may be missing on any page.
     if ((await batches.get(organizationId, id)) === null) throw batchNotFound(id);
     if (page.length === 0) return;
     for (const result of page) out.send(messagesLine(result));

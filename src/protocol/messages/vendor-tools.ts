@@ -149,7 +149,7 @@ const unreadSetting = unreadMembers(['type', 'name']);
 const unreadOfComputer = unreadMembers(['type', 'name', 'display_width_px', 'display_height_px']);
 const unreadOfZoom = unreadMembers(['type', 'name', 'display_width_px', 'display_height_px', 'enable_zoom']);
 
-/** Lists the settings of a client-side tool that have no effect. Other types of tools are ignored as a whole. */
+/** Lists the settings of a client-side tool that have no effect. Other tool types are ignored entirely. */
 export const unreadSettings: Unshown = (tool) => {
   const { type } = tool as { type: string };
   if (!Object.hasOwn(CLIENT_TOOLS, type)) return [];

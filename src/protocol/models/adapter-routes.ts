@@ -7,7 +7,7 @@ import { nameIgnored } from '../ignored.js';
 import { unreadFields } from '../unread.js';
 import { validated } from '../validation.js';
 
-/** An adapter that the server serves. It is listed even while its model is unloaded. */
+/** An adapter served by this server. It is listed even while its model is unloaded. */
 export interface ListedAdapter {
   /** The public name, MODEL:NAME. */
   readonly id: string;
@@ -39,7 +39,7 @@ export const loadAdapterSchema = z.object({
   base_model_name: z.string().min(1).max(128).nullish(),
   /** Multiplies the adapter's output. Default: 1. */
   scale: z.number().min(-MAX_SCALE).max(MAX_SCALE).nullish(),
-  /** In vLLM, true replaces a loaded adapter of this name. Not supported here. */
+  /** In vLLM, true replaces a loaded adapter with this name. Not supported by this server. */
   load_inplace: z.boolean().nullish(),
 });
 

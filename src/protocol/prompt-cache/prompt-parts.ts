@@ -90,9 +90,7 @@ function contentOf(message: Message): unknown[] {
   ];
 }
 
-/**
- * Images are represented only by their size. Images of the same size are distinguished by the keys of their positions.
- */
+/** Images are represented only by their size; the keys of their positions distinguish images of the same size. */
 function textOf(content: Content): unknown {
   if (typeof content === 'string') return content;
   return content.map((part) => {

@@ -37,7 +37,7 @@ export interface MachineOptions {
 /** The end reasons of a complete response. A response that ended for any other reason was cut off. */
 const WHOLE: ReadonlySet<EndReason> = new Set<EndReason>(['end_of_turn', 'stop_string', 'tool_calls']);
 
-/** Items that do not count as an answer. */
+/** Item types that do not count as an answer. */
 const NO_ANSWER: ReadonlySet<OutputItem['type']> = new Set<OutputItem['type']>([
   'reasoning',
   'web_search_call',
@@ -153,7 +153,7 @@ export class ResponseMachine {
     this.#whole(item);
   }
 
-  /** Adds an item that is complete from the start. */
+  /** Adds an item that is already complete. */
   #whole(item: OutputItem): void {
     const place = { output_index: this.resource.output.length, item };
     this.#out.write('response.output_item.added', place);
@@ -184,8 +184,8 @@ export class ResponseMachine {
   }
 
   /**
-   * Called when the client has cancelled. The output so far is kept, and its open item becomes incomplete. No event is
-   * emitted for the item.
+   * Called when the client has cancelled the response. The output so far is kept, and its open item becomes incomplete.
+   * No event is emitted for the item.
    */
   cancel(usage: Usage): void {
     this.#close('incomplete');

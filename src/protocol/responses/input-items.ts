@@ -35,7 +35,7 @@ export function itemPage({ items, more }: StoredPage, imageUrls: boolean): ItemP
   };
 }
 
-/** An item's lists that may contain images. */
+/** Item members that are lists and may contain images. */
 const LISTS = ['content', 'output'] as const;
 
 function shown(stored: StoredItem, imageUrls: boolean): Readonly<Record<string, unknown>> {
