@@ -1,4 +1,4 @@
-// Derives from the configuration which models exist, how they are loaded, and which limits apply to generations.
+// Derives the models, their load options and the generation limits from the configuration.
 
 import type { Config } from '../config/settings.js';
 import type { LoadOptions } from '../engine/addon-types.js';

@@ -1,4 +1,4 @@
-// Converts conversations, stored chat completions, files, uploads, batches and webhooks of a data directory to rows of
+// Converts a data directory's conversations, stored chat completions, files, uploads, batches and webhooks to rows of
 // the shared database. Data that is being erased is not converted.
 
 import { itemKey } from '../storage/response-parts.js';
@@ -34,7 +34,7 @@ interface Completion {
   messages: number;
 }
 
-/** The parts, in import order: rows that refer to others come after them. */
+/** The parts, in import order: rows come after the rows to which they refer. */
 export function lmdbContentParts(store: Store): Part[] {
   return [
     ...conversationParts(store),

@@ -17,7 +17,7 @@ export interface Part {
   readonly name: string;
   readonly table: string;
   readonly columns: readonly Column[];
-  /** SQL condition and order that select this part's rows, if the table also holds rows of other parts. */
+  /** SQL condition and order that select this part's rows, if the table also contains rows of other parts. */
   readonly where?: string;
   /** Number of rows that are read back at a time, if the rows are large. */
   readonly readRows?: number;

@@ -8,7 +8,7 @@ import { StorageError } from '../storage/store.js';
 import type { Part } from './postgres-import-parts.js';
 
 const ROWS = 500;
-/** A batch ends with the row with which it reaches this many characters. */
+/** A batch ends with the row that brings it to this many characters. */
 const CHARACTERS = 8_388_608;
 const READ_ROWS = 5_000;
 

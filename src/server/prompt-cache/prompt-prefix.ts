@@ -7,7 +7,10 @@ import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { conversationOf, type PinnedContent } from './pinned-content.js';
 
-/** Two user messages whose first tokens differ, so that their rendered prompts share only what precedes the message. */
+/**
+ * Two user messages whose first tokens differ, so that their rendered prompts share only the text before the
+ * message.
+ */
 const FIRST_TURNS = ['a', '0'] as const;
 
 const FAILURES: Readonly<Record<string, ErrorCode>> = {

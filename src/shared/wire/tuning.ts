@@ -76,7 +76,7 @@ export type TuneOutcome = 'advised' | 'kept' | 'applied' | 'rolled_back' | 'noth
 
 export interface TuneResult {
   outcome: TuneOutcome;
-  /** The result for the current settings; null if they did not meet the objectives at any load that was tried. */
+  /** The result for the current settings; null if they did not meet the objectives at any tested load. */
   current: TunePick | null;
   best: TunePick | null;
   /** Ratio of the best to the current goodput; null if either is missing. */
@@ -125,7 +125,7 @@ export interface TuneStart {
   /** `recent`: lengths like those of this server's recent requests; `fixed`: fixed lengths. */
   workload: { kind: 'recent' } | { kind: 'fixed'; prompt_tokens: number; output_tokens: number };
   load: 'concurrency' | 'rate';
-  /** Maximum number of concurrent requests, or of requests per second. Absent: chosen automatically. */
+  /** Maximum number of concurrent requests, or of requests per second. Default: chosen automatically. */
   max_load?: number | undefined;
   trials: number;
   trial_s: number;
