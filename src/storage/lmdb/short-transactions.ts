@@ -1,5 +1,5 @@
 // Runs background work in transactions that are short enough not to delay requests. LMDB needs free pages even for
-// erasing, so after a transaction has failed for lack of disk space, the next ones write as little as possible.
+// erasing, so after a transaction has failed for lack of disk space, the next transactions write as little as possible.
 
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -11,8 +11,8 @@ import type { Store } from '../store.js';
  */
 const SLICE_MS = 5;
 /**
- * Number of small transactions after a failed transaction. They are small because, if one fails, the requests' saves
- * that are committed together with it fail too.
+ * Number of small transactions after a failed transaction. They are small because a failing transaction also fails the
+ * requests' saves that are committed together with it.
  */
 const TIGHT = 256;
 

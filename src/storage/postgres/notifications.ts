@@ -128,14 +128,14 @@ export class Notifications {
     }
   }
 
-  /** Skipped while a notification is being sent, because sending checks the connection just as well. */
+  /** Skipped while a notification is being sent, because sending also checks the connection. */
   async #check(): Promise<void> {
     if (this.#asking) return;
     await this.#ask({ name: 'ping', text: 'SELECT 1' });
     void this.#sendAll();
   }
 
-  /** Resolves to false if there is no connection or it is lost. */
+  /** Resolves to false if there is no connection or the connection is lost. */
   async #ask(statement: { name: string; text: string; values?: unknown[] }): Promise<boolean> {
     const client = this.#client;
     if (client === null) return false;

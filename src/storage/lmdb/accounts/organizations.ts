@@ -35,7 +35,7 @@ export interface OrganizationsTables {
 }
 
 export class LmdbOrganizations implements Organizations {
-  /** `changed` is called with the organization's ID after each change that caches must be notified of. */
+  /** `changed` is called with the organization's ID after each change that affects caches. */
   constructor(
     private readonly store: Store,
     private readonly tables: OrganizationsTables,

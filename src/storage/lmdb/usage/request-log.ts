@@ -212,7 +212,7 @@ export class LmdbRequestLog implements RequestLog {
     void this.#texts.remove(place);
   }
 
-  /** Call within a transaction, because several threads add to the size. */
+  /** Must be called within a transaction, because several threads add to the size. */
   #resize(rows: number, bytes: number): void {
     const size = this.#meta.get(SIZE) ?? NOTHING;
     void this.#meta.put(SIZE, { rows: size.rows + rows, bytes: size.bytes + bytes });
@@ -238,7 +238,7 @@ export class LmdbRequestLog implements RequestLog {
     );
   }
 
-  /** A slice of the entries before `last`. If `last` is the first entry of the range, it is skipped. */
+  /** Returns a slice of the entries before `last`. If `last` is the first entry of the range, it is skipped. */
   #before<V>(
     range: Iterable<{ key: Key; value: V }>,
     [at, requestId]: Place,

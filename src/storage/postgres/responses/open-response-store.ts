@@ -1,4 +1,4 @@
-// A ResponseStore on PostgreSQL, shared by several processes: what one process has saved is immediately visible to the
+// A ResponseStore on PostgreSQL, shared by several processes: data saved by one process is immediately visible to the
 // others. When a save resolves, it is on the database's disk. Owns the tables of stored responses, including this
 // process's holds and background responses; event-loop thread only.
 

@@ -1,4 +1,4 @@
-// BudgetStore in the shared database's settings, keyed by organization, and the audit log.
+// Implements BudgetStore on the shared database's settings, keyed by organization, and the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import { noteSetting } from '../accounts/audit-log.js';

@@ -142,7 +142,7 @@ async function put(sql: Queryable, entries: readonly UsageEntry[]): Promise<void
   await putLatencies(sql, latencyRows(finished));
 }
 
-/** Sketches are merged here: each row is created if needed, then locked and read. */
+/** Sketches are merged in this process: each row is created if needed, then locked and read. */
 async function putLatencies(sql: Queryable, rows: readonly LatencyRow[]): Promise<void> {
   if (rows.length === 0) return;
   const sorted = [...rows].sort((a, b) => (a.key.join('\n') < b.key.join('\n') ? -1 : 1));
