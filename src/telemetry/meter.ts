@@ -6,8 +6,8 @@ import type { LatencyCounter, LiveCounts } from './live-counts.js';
 import type { CancelStage, GenerationMeter } from './types.js';
 
 /**
- * Tokens over which the live view averages the time per output token. Long enough to cover several engine steps,
- * even if each step emits several tokens because drafts were accepted.
+ * Number of tokens over which the live view averages the time per output token. Long enough to cover several engine
+ * steps, even if each step emits several tokens because drafts were accepted.
  */
 const STRETCH_TOKENS = 16;
 
