@@ -61,9 +61,7 @@ export function tooMany(wait: number): Error {
   );
 }
 
-/**
- * The address group to which a limit applies: for IPv6, the /64 prefix, because a subscriber usually has a whole /64.
- */
+/** The address group that shares a limit: for IPv6, the /64 prefix, because a subscriber usually has a whole /64. */
 export function addressGroup(address: string): string {
   if (!isIPv6(address)) return address;
   const dotted = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];

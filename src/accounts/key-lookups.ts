@@ -12,7 +12,7 @@ const MAX_WAITING = 1_000;
 export class KeyLookups {
   #running = 0;
   #waiting = 0;
-  /** Waiting lookups by client address, in the order in which the addresses take turns. */
+  /** Waiting lookups by client address, in the order of the addresses' turns. */
   readonly #lines = new Map<string, (() => void)[]>();
 
   constructor(private readonly unknown: UnknownKeys | null) {}

@@ -19,7 +19,7 @@ export const ALL_SCOPES: readonly Scope[] = [
 
 export interface Organization {
   id: string; // org_…
-  // unique 32-bit number that identifies the organization to the engine; the name is that of the on-disk field
+  // unique 32-bit number that identifies the organization to the engine; named like the on-disk field
   tenant: number;
   name: string;
   status: 'active' | 'suspended';
@@ -46,7 +46,7 @@ export interface KeyRecord {
   hash: Uint8Array; // keyedHash() of the whole key
   models: string[]; // ['*'] or names
   scopes: Scope[];
-  /** By model or `*`, in addition to the organization's limits. Null: none. */
+  /** By model or `*`, in addition to the organization's limits. Null if there are none. */
   limits: Record<string, LimitOverride> | null;
   expiresAt: string | null;
   lastUsedAt: string | null;
@@ -61,7 +61,7 @@ export interface KeyRecord {
    */
   revoked?: boolean;
   rotatedFrom: string | null;
-  /** IP addresses and CIDR ranges from which the key may be used. Absent or empty: all addresses. */
+  /** IP addresses and CIDR ranges from which the key may be used. Absent or empty allows all addresses. */
   allowedAddresses?: readonly string[];
   /** Created by a command such as `monolith chat` for its own requests, and revoked when the command ends. */
   temporary?: boolean;
@@ -117,7 +117,7 @@ export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({
   revokedAt: new Date(Math.min(timeOf(key.revokedAt), now)).toISOString(),
 });
 
-/** Milliseconds since the Unix epoch; Infinity: never. */
+/** Milliseconds since the Unix epoch; Infinity = never. */
 export const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
 /** SHA-256 of a key in hexadecimal. Used as the cache key when a client sends the key. */

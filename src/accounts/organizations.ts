@@ -24,8 +24,8 @@ export interface OrganizationSettings {
   /** Whether the request log stores prompts and responses. Set by the organization's admins. */
   keepsText?: boolean;
   /**
-   * IP addresses and CIDR ranges from which members can open the organization on the dashboard. Absent or empty: all
-   * addresses. Set by the organization's admins; operators can clear it.
+   * IP addresses and CIDR ranges from which members can open the organization on the dashboard. Absent or empty allows
+   * all addresses. Set by the organization's admins; operators can clear it.
    */
   dashboardAddresses?: readonly string[];
 }

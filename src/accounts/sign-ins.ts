@@ -64,7 +64,7 @@ export interface SignIns {
    */
   resetPassword(token: string, userId: string, passwordHash: string, ip: string): Promise<User>;
   /**
-   * Ends all of the user's other sessions, and invalidates all links except those that confirm the address. False if
+   * Ends all of the user's other sessions, and invalidates all links except links that confirm the address. False if
    * the password has changed in the meantime.
    */
   changePassword(user: User, passwordHash: string, keptSessionId: string, actor: Actor): Promise<boolean>;

@@ -70,7 +70,7 @@ export interface Admission {
   headers(identity: Limited, model: string, format: ErrorFormat): [string, string][] | Promise<[string, string][]>;
   standing(organization: LimitedOrganization, model: string): Standing | Promise<Standing>;
   limitsOf(organization: LimitedOrganization, model: string): Limits;
-  /** Counts a request that generates nothing toward the key's limits.read_rpm. Throws ApiError 429. */
+  /** Counts a request that generates no output toward the key's limits.read_rpm. Throws ApiError 429. */
   read(identity: Pick<Limited, 'keyId'>): void;
   /**
    * Takes one of `limit` WebSocket connection slots. Throws ApiError 429 or 503. Returns a function that frees the

@@ -3,9 +3,10 @@
 //
 // Instead of a level and a timestamp, a bucket stores a single number (generic cell rate algorithm): the time at which
 // it will be full again, in nanoseconds. level = capacity − (full_at − now) · rate, and the bucket is full when full_at
-// ≤ now. Taking x tokens moves full_at forward by x / rate, and returning tokens moves it back. So a single 64-bit
-// compare-and-swap updates both level and refill. The capacity is one minute's refill, so the number also determines
-// what fraction of the bucket is empty. A changed limit takes effect immediately and preserves that fraction.
+// ≤ now. Taking x tokens moves full_at forward by x / rate, and returning tokens moves it back. A single 64-bit
+// compare-and-swap thus updates both level and refill. The capacity is one minute's refill, so the number also
+// determines what fraction of the bucket is empty. A changed limit takes effect immediately and preserves that
+// fraction.
 
 import type { RecordTable } from './record-table.js';
 

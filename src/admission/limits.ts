@@ -4,7 +4,7 @@
 import type { LimitOverride } from '../config/kinds.js';
 import type { Config } from '../config/settings.js';
 
-/** Null: the limit is off. */
+/** Null means no limit. */
 export interface Limits {
   rpm: number | null;
   tpm: number | null;

@@ -38,7 +38,7 @@ export interface LocalOptions {
   ledger?: Int32Array;
   /** Reads the tokens stored for a month, which are the initial value of a cap's counter. */
   storedMonth?: StoredMonth;
-  /** Returns this process's share of the limits, if other processes share them. Absent: the full limits apply. */
+  /** Returns this process's share of the limits, if other processes share them. If absent, the full limits apply. */
   part?: (limits: Limits) => Limits;
 }
 
@@ -272,7 +272,7 @@ export class LocalAdmission implements Admission {
       request,
       tokens,
     } of taken) {
-      // Skips buckets from which this request has already taken, because that amount will be returned.
+      // Skips buckets that this request has already taken from, because that amount will be returned.
       if (rpm !== null && !request) wait = Math.max(wait, this.counters.wait(record, 'rpm', 1, rpm, now));
       if (tpm !== null && tokens === 0)
         wait = Math.max(wait, this.counters.wait(record, 'tpm', Math.min(wanted, tpm), tpm, now));

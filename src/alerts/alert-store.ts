@@ -36,7 +36,7 @@ export interface SeenProcess {
 }
 
 export interface AlertProcesses {
-  /** Whether processes can see each other. */
+  /** Whether processes are visible to each other. */
   readonly shared: boolean;
   /**
    * Stores this process's readings, and takes the lease to send alerts if it is free. `sends`: whether this process has
@@ -44,7 +44,7 @@ export interface AlertProcesses {
    * this process holds the lease.
    */
   report(readings: Readings, sends: boolean): Promise<boolean>;
-  /** All processes except those that shut down cleanly. Includes this process. */
+  /** All processes, including this one, except processes that shut down cleanly. */
   all(): Promise<SeenProcess[]>;
   /**
    * Whether missing heartbeats mean that a process has exited, rather than that no process could reach the database.
@@ -52,7 +52,7 @@ export interface AlertProcesses {
   readonly isSteady: boolean;
   /** Stops watching a process. */
   forget(name: string): Promise<void>;
-  /** This process ends regularly. */
+  /** Called when this process shuts down cleanly. */
   leave(): Promise<void>;
 }
 

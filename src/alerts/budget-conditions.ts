@@ -13,7 +13,7 @@ export interface BudgetFacts {
   /** The spent budgets that block requests; null if not computed yet. */
   readonly spent: SpentBudgets | null;
   readonly currency: string;
-  /** Such as 2026-11. */
+  /** The month, such as 2026-11. */
   readonly month: string;
   /** The same month as a number (see SpentBudgets). */
   readonly monthNumber: number;
@@ -28,7 +28,7 @@ export interface BudgetNames {
 }
 
 interface Spent extends Pick<SpentBudget, 'scope' | 'organizationId' | 'id' | 'amount'> {
-  /** Null: at least the amount. */
+  /** Null means at least the amount. */
   readonly spent: number | null;
   readonly refuses: boolean;
 }

@@ -9,7 +9,7 @@ import type { AlertKind } from '../shared/wire/alerts.js';
  */
 export type Level = 'over' | 'between' | 'within' | 'unknown';
 
-/** What an alert says about a condition. */
+/** Texts about a condition for an alert. */
 export interface Description {
   readonly title: string;
   /** Compares the value with its threshold, in one or more sentences. */
@@ -27,7 +27,7 @@ export interface Condition {
   readonly name: string;
   readonly value: number | null;
   readonly threshold: number | null;
-  /** Null: nothing was measured. */
+  /** Null if nothing was measured. */
   readonly shownValue: string | null;
   readonly shownThreshold: string;
   /** Why nothing was measured, or null. */

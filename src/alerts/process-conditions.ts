@@ -6,7 +6,7 @@ import type { Condition } from './condition.js';
 import { duration, moment, showBytes } from './shown.js';
 import type { Thresholds } from './thresholds.js';
 
-/** `processes`: those that are running. */
+/** `processes`: the running processes. */
 export function disks(processes: readonly SeenProcess[], { diskFreeBytes: threshold }: Thresholds): Condition[] {
   if (threshold === 0) return [];
   return processes.map(({ name, readings: { diskFreeBytes: free } }) => {

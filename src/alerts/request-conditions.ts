@@ -17,7 +17,7 @@ const NAMES: Readonly<Record<Latency, string>> = {
   e2e: 'end-to-end latency',
 };
 
-/** `processes`: those that are running. */
+/** `processes`: the running processes. */
 export function errorRate(
   processes: readonly SeenProcess[],
   { errorRate: threshold, windowS, minRequests }: Thresholds,

@@ -10,13 +10,13 @@ import type { AlertKind } from '../shared/wire/alerts.js';
 export type LatencyObjective = Extract<Objective, { metric: Latency }>;
 
 export interface Thresholds {
-  /** Null: not measured. */
+  /** Null if not measured. */
   readonly errorRate: number | null;
   readonly objectives: readonly LatencyObjective[];
-  /** 0: not measured. */
+  /** 0 = not measured. */
   readonly diskFreeBytes: number;
   readonly budgets: boolean;
-  /** 0: not measured. */
+  /** 0 = not measured. */
   readonly downMs: number;
   readonly windowS: number;
   readonly minRequests: number;

@@ -129,7 +129,7 @@ export async function benchTune(argv: string[]): Promise<number> {
       signal: stop.signal,
       onChange: (now) => {
         const snapshot = structuredClone(now);
-        // shown on the dashboard if that is enabled
+        // The run is shown on the dashboard if the dashboard is enabled.
         reporting = reporting.then(() => api.report(snapshot)).catch(() => undefined);
         for (const trial of now.trials.slice(reported)) process.stderr.write(`${trialLine(trial, loadKind)}\n`);
         reported = now.trials.length;

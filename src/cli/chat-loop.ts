@@ -39,7 +39,7 @@ interface State {
   system: string | null;
   messages: ChatMessage[];
   fields: Partial<Record<SamplingField, number | string>>;
-  /** Images of the next message. */
+  /** Images to attach to the next message. */
   images: ContentPart[];
   answering: AbortController | null;
 }

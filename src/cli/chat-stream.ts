@@ -2,7 +2,7 @@
 
 import { SseParser } from '../shared/sse-parser.js';
 
-/** In characters. */
+/** Maximum length of an event, in characters. */
 const LONGEST_EVENT = 64 * 1024 * 1024;
 
 export type ContentPart = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };

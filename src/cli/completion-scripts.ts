@@ -4,7 +4,7 @@ import type { CompletedFlag, CompletionTable } from './completion-table.js';
 
 const names = (flags: readonly CompletedFlag[]): string => flags.map(({ name }) => name).join(' ');
 
-/** Every flag of a command, by name, including those of individual subcommands. */
+/** Every flag of a command, by name, including flags of individual subcommands. */
 function allFlags({ commands, settings }: CompletionTable): CompletedFlag[] {
   const own = commands.flatMap(({ flags, actionFlags }) => [...flags, ...Object.values(actionFlags).flat()]);
   // The command's own flags come first, so that setting flags of the same name, which have descriptions, replace them.

@@ -1,4 +1,4 @@
-// What shells can complete, derived from the declarations of commands and settings.
+// The completions offered by shells, derived from the declarations of commands and settings.
 
 import { declared } from '../config/settings.js';
 import type { FlagKind, OwnFlags } from '../config/arguments.js';
@@ -24,15 +24,15 @@ export interface CompletedCommand {
   /** The command's own flags; flags of individual subcommands are in `actionFlags`. */
   readonly flags: readonly CompletedFlag[];
   readonly actionFlags: Readonly<Record<string, readonly CompletedFlag[]>>;
-  /** Words to offer. */
+  /** Words to offer as completions. */
   readonly words: readonly string[];
-  /** Whether words may be files. */
+  /** Whether to offer files. */
   readonly takesFiles: boolean;
 }
 
 export interface CompletionTable {
   readonly commands: readonly CompletedCommand[];
-  /** The settings, as flags. */
+  /** Settings in the form of flags. */
   readonly settings: readonly CompletedFlag[];
 }
 

@@ -1,5 +1,5 @@
-// monolith inspect PATH: shows what a model file or directory contains, and how much memory it would take to serve it
-// with the current settings. The numbers come from the code that allocates the memory.
+// monolith inspect PATH: shows the contents of a model file or directory, and the memory needed to serve it with the
+// current settings. The numbers come from the code that allocates the memory.
 
 import { basename } from 'node:path';
 import { commandConfig } from './command-config.js';

@@ -253,7 +253,7 @@ async function organization(
   return named[0];
 }
 
-/** Undefined: not given. Null: no limits. */
+/** Undefined if not given; null means no limits. */
 function limits(text: string | undefined): KeyRecord['limits'] | undefined {
   if (text === undefined || text === 'none') return text === undefined ? undefined : null;
   let json: unknown;
@@ -281,7 +281,7 @@ function print({ key, secret }: CreatedKey, values: ReadonlyMap<string, string>)
   return 0;
 }
 
-/** Undefined: not given. Null: never. */
+/** Undefined if not given; null means never. */
 function expiry(text: string | undefined): Date | null | undefined {
   if (text === undefined || text === 'never') return text === undefined ? undefined : null;
   const from = timeSpan(text);

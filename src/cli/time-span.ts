@@ -1,4 +1,4 @@
-// Time spans in command-line flags.
+// Parses time spans in command-line flags.
 
 /** Converts 90d, 12h, 30m, 45s or 0 to milliseconds. Returns null if the text is not a time span. */
 export function timeSpan(text: string): number | null {

@@ -15,7 +15,7 @@ const ANSWER_WITHIN_MS = 20_000;
 const TRIES = 3;
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms'] as const satisfies readonly TunableName[];
 
-/** The server refused the request. */
+/** Thrown if the server refused the request. */
 class Refused extends Error {}
 
 export class OperatorApi {

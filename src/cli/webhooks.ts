@@ -325,7 +325,7 @@ function checkedUrl(text: string): string {
   return parsed.data;
 }
 
-/** Undefined: not given. */
+/** Undefined if not given. */
 function events(values: Values): readonly EventType[] | undefined {
   const given = values
     .get('--events')

@@ -443,7 +443,7 @@ export const MAX_IDLE_MINUTES = 44_640;
 
 const limit = z.number().int().min(1).max(1e9).nullable().optional();
 
-/** Undefined: the more general limit applies. Null: unlimited. */
+/** If undefined, the more general limit applies. Null means unlimited. */
 export interface LimitOverride {
   readonly rpm?: number | null | undefined;
   readonly tpm?: number | null | undefined;

@@ -47,7 +47,7 @@ export interface Loaded {
 
 /** A setting that was set under a former name. */
 export interface Renamed {
-  /** The keys are those of the configuration file, whatever the source. */
+  /** The keys of the configuration file, regardless of the source. */
   readonly old: string;
   readonly new: string;
   /** The flag, variable, or position in the file. */

@@ -25,7 +25,7 @@ export class DashboardOrigin {
     return this.configured?.host ?? exchange.header('host');
   }
 
-  /** The configured address, whatever the request; null if none is configured. For links in email. */
+  /** The configured address, regardless of the request; null if none is configured. For links in email. */
   get fixed(): string | null {
     return this.configured === null ? null : this.configured.href.replace(/\/+$/, '');
   }

@@ -148,7 +148,7 @@ export interface ModelInfo {
   embeddings: EmbeddingInfo | null; // null if the model cannot compute embeddings or scores
 }
 
-/** How a model embeds or scores text. */
+/** Embedding or scoring properties of a model. */
 export interface EmbeddingInfo {
   dimensions: number; // values per text: the length of its vector, or the number of scores of a reranker
   pooling: 'mean' | 'cls' | 'last' | 'rank'; // rank: the result holds scores instead of a vector
@@ -224,10 +224,7 @@ export interface SubmitOptions {
   stopTokens: number[];
   ignoreEos: boolean;
   prefixCache: boolean;
-  /**
-   * Label under which a finished sequence's pages are exported to the storage tier, at most 256 bytes; absent = not
-   * exported.
-   */
+  /** Label for exporting a finished sequence's pages to the storage tier, at most 256 bytes; absent = not exported. */
   retain?: string;
   queueWaitMs: number;
   generationMs: number;
@@ -277,7 +274,7 @@ export interface CallOptions {
   /** The opening marker counts only at the start of the content. Whitespace before it then belongs to the section. */
   atStart: boolean;
   /**
-   * The texts that may follow the opening marker, e.g. '\n{"name": "a", "arguments":'; one of them must follow. The
+   * The texts that may follow the opening marker, such as '\n{"name": "a", "arguments":'; one of them must follow. The
    * engine writes their common part and samples where they differ. Applies after every opening marker that is a token.
    * After a marker that is plain text, it applies only if `required`, or if a token ends with the marker. [] =
    * unconstrained. At most 128 texts of 1 to 1024 bytes each.
@@ -285,11 +282,11 @@ export interface CallOptions {
   prefixes: string[];
   /**
    * One grammar per entry of `prefixes`, or absent. Each grammar covers the text after its prefix, up to and including
-   * the closing marker, which ends the grammar's suffix. Null: unconstrained. A grammar applies wherever the prefix is
-   * enforced. For an opening marker that is not a token, it applies where the call is `required`, replaces the format
-   * or follows another call with a grammar, or where a token ends with the marker. After a call with a grammar, the
-   * turn ends or another call follows; with `atStart` or without a closing marker, the turn always ends. After a call
-   * without a grammar, anything may follow.
+   * the closing marker, which ends the grammar's suffix. Null means unconstrained. A grammar applies wherever the
+   * prefix is enforced. For an opening marker that is not a token, it applies where the call is `required`, replaces
+   * the format or follows another call with a grammar, or where a token ends with the marker. After a call with a
+   * grammar, the turn ends or another call follows; with `atStart` or without a closing marker, the turn always ends.
+   * After a call without a grammar, anything may follow.
    */
   grammars?: (NativeGrammar | null)[];
   /**
@@ -301,7 +298,7 @@ export interface CallOptions {
   end?: string;
   /**
    * The text after the opening marker that ends the section and starts the content, for models whose content has a
-   * header that starts like a call. Absent: none.
+   * header that starts like a call. Absent if there is none.
    */
   answer?: string;
   /**
@@ -340,7 +337,7 @@ export interface AdapterOptions {
   scale?: number; // multiplies the adapter's output, in addition to alpha / rank; -1e6 to 1e6; absent = 1
 }
 
-/** Memory and requests of an adapter. */
+/** Memory use and request counts of an adapter. */
 export interface AdapterStats {
   id: number;
   name: string;
@@ -395,7 +392,7 @@ export type TierEvent =
   | PageExport
   /**
    * An import was opened. `pages`: bit flags for each leading page that is in the pool: 1, plus 2 if it has a window,
-   * plus 4 if it has a snapshot. Null: the import was refused, because too many imports are open.
+   * plus 4 if it has a snapshot. Null if the import was refused because too many imports are open.
    */
   | { readonly type: 'opened'; readonly id: number; readonly pages: Uint8Array | null }
   /**
@@ -580,7 +577,7 @@ export interface NativeEngine {
    * id is loaded.
    */
   unloadAdapter(id: number): Promise<void>;
-  /** Returns the adapters that requests can use, including those that other handles of the engine have loaded. */
+  /** Returns the adapters that requests can use, including adapters loaded through other handles of the engine. */
   adapters(): AdapterInfo[];
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>; // off the event loop, for long texts
@@ -659,8 +656,8 @@ export interface Addon {
    */
   lockFile(descriptor: number): boolean;
   /**
-   * Repairs a heap overflow in the lmdb package that a full disk triggers. Call it after lmdb has been loaded, on any
-   * thread. Returns how many imports were rebound.
+   * Repairs a heap overflow in the lmdb package that a full disk triggers. Must be called after lmdb has been loaded,
+   * on any thread. Returns how many imports were rebound.
    */
   guardLmdbErrors(): number;
   /** Memory available to models, within this process's cgroup limits. */

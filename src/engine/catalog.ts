@@ -35,7 +35,7 @@ const catalogModel = z.strictObject({
    * A GGUF file or a Hugging Face directory, relative to the catalog. Models with the same file share one loaded copy.
    */
   file: z.string().min(1),
-  /** Type to which float matrices are quantized on load; absent or null: they stay unchanged. */
+  /** Quantization type for float matrices on load; absent or null = unchanged. */
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   /**
    * The draft model for speculative decoding: a smaller model with the same vocabulary, or an EAGLE-3 head. Relative to
@@ -44,7 +44,8 @@ const catalogModel = z.strictObject({
   draft: z.string().min(1).max(4096).nullable().optional(),
   /**
    * GGUF file of the vision encoder ("mmproj"). Relative to the catalog, or to the working directory if it comes from a
-   * setting. Null: no image input. Absent: a file with one of the usual names next to the model file (vision-file.ts).
+   * setting. Null means no image input. If absent, a file with one of the usual names next to the model file is used
+   * (vision-file.ts).
    */
   vision: z.string().min(1).nullable().optional(),
   /**
@@ -128,17 +129,17 @@ const catalog = z.strictObject({
     }),
 });
 
-/** A LoRA adapter and the model to which it applies. */
+/** A LoRA adapter and its base model. */
 export interface AdapterSource {
-  /** Name of the model to which the adapter applies, in the catalog or the pool. */
+  /** Name of the adapter's base model in the catalog or the pool. */
   readonly base: string;
-  /** NAME of the public name MODEL:NAME. */
+  /** The NAME part of the public name MODEL:NAME. */
   readonly name: string;
   /** A GGUF file or a PEFT folder. */
   readonly path: string;
   /** Multiplies the adapter's contribution. */
   readonly scale: number;
-  /** The setting that declares the adapter, for error messages. Null: an operator loaded it at run time. */
+  /** The setting that declares the adapter, for error messages; null if an operator loaded it at run time. */
   readonly setting: string | null;
   /**
    * Time at which an operator loaded the adapter, in RFC 3339. Absent if the adapter is declared in the
@@ -428,7 +429,7 @@ export function checkedAliases(
   return new Map(Object.entries(aliases));
 }
 
-/** Returns a copy without the properties whose value is undefined. */
+/** Returns a copy without undefined properties. */
 function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

@@ -26,8 +26,7 @@ export interface EmbedCall {
 }
 
 /**
- * One organization's waiting calls, in the order in which they are served. Kept while the organization has waiting
- * calls or submitted texts.
+ * One organization's waiting calls, in service order. Kept while the organization has waiting calls or submitted texts.
  */
 interface Line {
   readonly calls: Set<EmbedCall>;

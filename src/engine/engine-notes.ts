@@ -6,7 +6,7 @@ import type { NativeStats } from './addon-types.js';
 
 const LOOK_MS = 5_000;
 
-/** An engine, the name under which it is logged, and its statistics. */
+/** An engine, its name in the log, and its statistics. */
 export interface NotedEngine {
   model: string;
   engine: object;

@@ -1,5 +1,5 @@
 // A running engine. All requests on this thread share one event channel; each step's packed events are dispatched to
-// the requests to which they belong. Event-loop thread only.
+// their requests. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type { LoadOptions } from './addon-types.js';
 import type { CompiledGrammar, GrammarOptions } from './addon-grammar-types.js';
@@ -208,7 +208,7 @@ export class Engine {
   unloadAdapter(id: number): Promise<void> {
     return this.#native.unloadAdapter(id);
   }
-  /** Returns the adapters that requests can use, including those that other threads have loaded. */
+  /** Returns the adapters that requests can use, including adapters loaded by other threads. */
   adapters(): AdapterInfo[] {
     return this.#native.adapters();
   }
@@ -260,7 +260,7 @@ export class Engine {
   }
   /**
    * Changes settings of the running engine, starting with the next step or submission, for every thread that uses this
-   * engine. Values are clamped to what was allocated on load.
+   * engine. Values are clamped to the sizes allocated on load.
    */
   configure(tunables: NativeTunables): void {
     this.#native.configure(tunables);

@@ -54,7 +54,7 @@ export function fitOf(
   return memory <= machine.available ? 'yes' : memory <= machine.total ? 'later' : 'no';
 }
 
-/** A model's kind of output. */
+/** Returns a model's output type. */
 export const taskOf = ({ embeddings }: ModelInfo): 'generation' | 'embedding' | 'ranking' =>
   embeddings === null ? 'generation' : embeddings.pooling === 'rank' ? 'ranking' : 'embedding';
 

@@ -10,7 +10,7 @@ import type { ModelPool } from './model-pool.js';
 
 /** Interval between two log lines about a file. */
 const EVERY_MS = 2_000;
-/** Minimum model size, in parameters, for which the log suggests engine.arithmetic fast. */
+/** Minimum number of model parameters at which the log suggests engine.arithmetic fast. */
 const MIN_FAST_PARAMETERS = 5e8;
 
 export interface Loading {

@@ -83,7 +83,7 @@ class Slot implements PooledEngine {
   }
 
   /**
-   * Unloads the model until the next request, if nothing is running on it. If it has not been loaded yet, defers
+   * Unloads the model until the next request, if no request is running on it. If it has not been loaded yet, defers
    * loading until then.
    */
   unload(): void {
@@ -323,7 +323,7 @@ export class ModelPool {
     if (entry?.loaded === true) entry.slot?.load();
   }
 
-  /** Unloads a model until the next request, if nothing is running on it. */
+  /** Unloads a model until the next request, if no request is running on it. */
   unload(name: string): void {
     const entry = this.#models.get(name);
     const status = entry?.slot?.status;
@@ -392,17 +392,17 @@ export class ModelPool {
     return entry && this.#pooled(entry);
   }
 
-  /** Lists the models in the order in which they were added. */
+  /** Lists the models in insertion order. */
   list(): PooledModel[] {
     return [...this.#models.values()].map((entry) => this.#pooled(entry));
   }
 
-  /** Lists the models in the order in which they were added, without LoRA adapters. */
+  /** Lists the models in insertion order, without LoRA adapters. */
   models(): PooledModel[] {
     return this.list().filter(({ model }) => model.adapter === undefined);
   }
 
-  /** Lists the LoRA adapters in the order in which they were added. */
+  /** Lists the LoRA adapters in insertion order. */
   adapters(): PooledModel[] {
     return [...this.#models.values()].flatMap((entry) => (entry.adapter === undefined ? [] : [this.#pooled(entry)]));
   }
@@ -450,7 +450,7 @@ function adapterStatus(status: ModelStatus, { state }: PoolAdapter): ModelStatus
   }
 }
 
-/** A file and the type to which it is quantized. Together they identify a copy in memory. */
+/** A file and its quantization type, which together identify a copy in memory. */
 const storedAs = (file: string, { quantize }: DraftFile): string =>
   quantize === undefined || quantize === null ? file : `${file} as ${quantize}`;
 

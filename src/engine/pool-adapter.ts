@@ -14,7 +14,10 @@ export type AdapterState =
   | { state: 'ready'; info: AdapterInfo }
   | { state: 'failed'; error: Error };
 
-/** Asks the primary thread for an adapter's state. Null: the adapter is unknown there, or there was no reply. */
+/**
+ * Queries the primary thread for an adapter's state. Resolves to null if the adapter is unknown there or there was
+ * no reply.
+ */
 export type PrimaryAdapters = (name: string) => Promise<AdapterState['state'] | null>;
 
 /**
@@ -24,7 +27,7 @@ export type PrimaryAdapters = (name: string) => Promise<AdapterState['state'] | 
  */
 const WAIT_MS = 10_000;
 const LOOK_MS = 20;
-/** Interval at which a worker thread queries the primary thread for the adapter's state. */
+/** Interval between a worker thread's queries to the primary thread for the adapter's state. */
 const ASK_MS = 200;
 
 export class PoolAdapter {

@@ -12,7 +12,7 @@ export class QueuePace {
 
   constructor(private readonly now: () => number = performance.now.bind(performance)) {}
 
-  /** A request has left the queue. */
+  /** Records that a request has left the queue. */
   started(): void {
     this.#starts[this.#next] = this.now();
     this.#next = (this.#next + 1) % REMEMBERED;

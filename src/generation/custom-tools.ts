@@ -1,5 +1,5 @@
-// Custom tools, whose input is free text instead of JSON, optionally constrained by a grammar. The chat template and
-// the model see such a tool as a function with one string parameter, `input`. No side effects.
+// Custom tools, whose input is free text instead of JSON, optionally constrained by a grammar. To the chat template and
+// the model, such a tool is a function with one string parameter, `input`. No side effects.
 import { LARK_KEYWORD, REGEX_KEYWORD } from '../engine/addon-grammar-types.js';
 import type { JsonSchema, TextGrammar } from './types.js';
 

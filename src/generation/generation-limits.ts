@@ -2,9 +2,9 @@
 
 /** Whitespace that a model may write in JSON. */
 export interface GrammarSettings {
-  /** In responses. */
+  /** White space in responses. */
   whiteSpace: 'compact' | 'flexible';
-  /** In tool arguments. */
+  /** White space in tool arguments. */
   callWhiteSpace: 'compact' | 'flexible';
 }
 

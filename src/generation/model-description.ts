@@ -8,7 +8,7 @@ export interface ModelDescription {
   id: string;
   /** Set for a LoRA adapter. */
   adapter: {
-    /** Name of the model to which the adapter applies. */
+    /** Name of the adapter's base model. */
     parent: string;
     /** The shortest name that selects the adapter: NAME, or MODEL:NAME if another model or adapter has NAME. */
     shortName: string;

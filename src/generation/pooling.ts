@@ -26,7 +26,7 @@ export interface InputTruncation {
   readonly tokens: number | null;
   /** The side on which tokens are removed: `end` keeps the first tokens, `start` keeps the last ones. */
   readonly side: 'start' | 'end';
-  /** The request field that enabled truncation. Null: the API format truncates by default. */
+  /** The request field that enabled truncation; null if the API format truncates by default. */
   readonly field: 'truncate' | 'truncate_prompt_tokens' | null;
 }
 
@@ -41,7 +41,7 @@ export interface PoolingRequest {
   readonly addSpecial: boolean;
   /** If null, inputs are not truncated, so an input that is too long is an error. */
   readonly truncation: InputTruncation | null;
-  /** Maximum number of tokens of a pair's document. A longer document is truncated. Null: no separate limit. */
+  /** Maximum number of tokens of a pair's document. A longer document is truncated. Null means no separate limit. */
   readonly maxDocumentTokens: number | null;
   /**
    * Name of the prompt (`models.<id>.embedding_prompts`) that precedes each text; null = the model's default prompt.

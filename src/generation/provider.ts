@@ -90,7 +90,7 @@ export interface Vocabulary {
   spell(id: number): SpelledToken;
 }
 
-/** A prompt in the form in which the prefix cache compares prompts. */
+/** A prompt in the form used for comparisons by the prefix cache. */
 export interface PromptContent {
   /** One number per position: a token ID or, for a position of an image, a negative number from the image's hash. */
   readonly keys: Int32Array;
@@ -125,7 +125,7 @@ export interface PreparedGeneration {
    * that the model generated. Absent if there are none.
    */
   readonly replayed?: readonly string[] | undefined;
-  /** Returns the prompt in the form in which the prefix cache compares prompts. Absent for upstream models. */
+  /** Returns the prompt in the form used for comparisons by the prefix cache. Absent for upstream models. */
   readonly content?: (() => PromptContent) | undefined;
   /** Absent if the request's KV pages are never kept on disk. */
   readonly fromDisk?: FromDisk | undefined;
@@ -163,8 +163,8 @@ export interface Pooler {
   /** Full length of the model's vectors; null if unknown. */
   readonly dimensions: number | null;
   /**
-   * Lengths below `dimensions` to which a client may truncate vectors. For an upstream model, all lengths that a client
-   * may request.
+   * Allowed truncated vector lengths, all below `dimensions`. For an upstream model, all lengths that a client may
+   * request.
    */
   readonly shorterDimensions: readonly number[];
   /**

@@ -291,7 +291,7 @@ interface Known {
 
 type TaskFacts = Pick<Known, 'task' | 'embeddingDimensions'>;
 
-/** Describes what a model produces. `pooler`: null for a model that generates text. */
+/** Describes a model's output. `pooler`: null for a model that generates text. */
 export function taskOf(pooler: Pooler | null): TaskFacts {
   if (pooler === null) return { task: 'generation', embeddingDimensions: null };
   const { task, dimensions, shorterDimensions } = pooler;

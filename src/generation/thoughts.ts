@@ -37,7 +37,7 @@ function joined(thoughts: readonly Thought[]): string | undefined {
 
 const byPlace = new Intl.Collator('en', { numeric: true });
 
-/** Merges lists, each of which is in the order of the request, into one list in that order. */
+/** Merges lists that are each in request order into one list in request order. */
 export function inOrder(...lists: readonly (readonly LeftOut[])[]): LeftOut[] {
   const all = lists.flat();
   return lists.filter(({ length }) => length > 0).length < 2

@@ -49,7 +49,7 @@ export interface HttpOptions {
   sockets?: readonly SocketRoute[];
   authenticate: Authenticate;
   telemetry: Telemetry;
-  /** Counts an API request that generates nothing toward the key's read limit. Throws ApiError 429. */
+  /** Counts an API request that generates no output toward the key's read limit. Throws ApiError 429. */
   reads?: (identity: Identity) => void;
   /**
    * Reserves a WebSocket connection slot and returns the function that releases it. Throws ApiError 429 or 503. Without
@@ -245,7 +245,7 @@ export class HttpServer {
     const exchange = this.exchangeOf(request, response);
     const { framingError: unclearEnd } = exchange;
     if (unclearEnd !== null) {
-      // The handler is deferred, because after an immediate response the library would parse whatever follows the
+      // The handler is deferred, because after an immediate response the library would parse any bytes after the
       // supposed end of the body as a new request. If a second request arrives while the first has no response yet, the
       // library closes the connection.
       setImmediate(() => exchange.fail(unclearEnd));

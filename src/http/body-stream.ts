@@ -7,7 +7,7 @@ import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
 /**
- * Interval in ms at which the socket is paused and resumed. uWebSockets.js closes a connection if no data of an
+ * Interval, in ms, between pausing and resuming the socket. uWebSockets.js closes a connection if no data of an
  * incomplete body arrives for 10 seconds. Pausing and resuming the socket restarts that timer, so that only the
  * timeouts in this file apply.
  */
@@ -15,8 +15,8 @@ const RENEW_MS = 4_000;
 /** Maximum time in ms without any data while the socket is not paused. */
 const SILENCE_MS = 20_000;
 /**
- * Maximum time in ms for which the rest of the body is read and discarded before an error is sent. A client that is
- * still sending when the connection closes may see a connection reset instead of the error.
+ * Maximum time, in ms, for reading and discarding the rest of the body before an error is sent. A client that is still
+ * sending when the connection closes may see a connection reset instead of the error.
  */
 const DISCARD_MS = 2_000;
 

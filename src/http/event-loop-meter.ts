@@ -59,7 +59,7 @@ export class EventLoopMeter {
     private readonly noted: Noted,
   ) {}
 
-  /** Returns the error with which work on `bytes` bytes must be rejected now, or null if the work may run. */
+  /** Returns the error if work on `bytes` bytes must be rejected now, or null if the work may run. */
   refusal(bytes: number): ApiError | null {
     if (!this.#counts(bytes)) return null;
     try {

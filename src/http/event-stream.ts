@@ -19,10 +19,10 @@ import type { EventStream } from './exchange.js';
  */
 export const COMMENT = ': keep-alive\n';
 
-/** How the events of a stream are written. */
+/** The wire format of a stream's events. */
 export interface Framing {
   frame(data: string, event?: string): string;
-  /** Sent after a silence. */
+  /** Sent to keep a silent connection alive. */
   readonly keepalive: string;
   /** Sent to make the library write the bytes that it still buffers. */
   readonly filler: string;

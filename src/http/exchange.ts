@@ -157,7 +157,7 @@ export interface Route {
    * requests appear in the usage data.
    */
   generates?: true;
-  /** The path under which this route's generations and rejections are counted, if different from `path`. */
+  /** The path used to count this route's generations and rejections, if different from `path`. */
   countedAs?: string;
   /** For POST, PATCH and PUT: the body may be omitted and is then undefined. */
   bodyOptional?: true;

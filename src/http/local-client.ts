@@ -19,7 +19,7 @@ const FORWARDED = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', '
 /** Schemes of pages that belong to an installed program. Web pages cannot have them. */
 const PROGRAM_ORIGIN = /^(?:app|file|tauri|vscode-webview|vscode-file):\/\//;
 
-/** Returns why a request may not come from a program on this machine, for the error message. Null if it does. */
+/** Returns why a request may not be from a program on this machine, for the error message, or null if it is. */
 export function foreignTrait(exchange: Pick<Exchange, 'peerAddress' | 'header'>): string | null {
   const { peerAddress } = exchange;
   if (peerAddress === '' || !loopback.check(peerAddress, isIPv6(peerAddress) ? 'ipv6' : 'ipv4'))

@@ -63,7 +63,7 @@ export class NodeResponse implements TransportResponse {
     });
   }
 
-  /** Discards the body if nothing reads it. Called after the request has been passed to its handler. */
+  /** Discards the body if no handler reads it. Called after the request has been passed to its handler. */
   discardBody(): void {
     if (!this.takesBody) this.incoming.resume();
   }
@@ -150,14 +150,14 @@ export class NodeResponse implements TransportResponse {
     this.socket.destroy();
   }
 
-  /** The connection was closed. Idempotent. */
+  /** Called when the connection was closed. Idempotent. */
   abort(): void {
     if (!this.open) return;
     this.open = false;
     this.aborted?.();
   }
 
-  /** The connection becomes a WebSocket. */
+  /** Called when the connection becomes a WebSocket. */
   release(): void {
     this.open = false;
     this.res.detachSocket(this.socket);

@@ -1,5 +1,5 @@
 // Lets several threads listen on one port (SO_REUSEPORT), so that the kernel distributes new connections among them.
-// The main thread finds a port, tells each thread to listen on it, and then stops listening itself.
+// The main thread selects a port, orders each thread to listen on it, and then stops listening itself.
 //
 //   main: NodeThreads ── MessagePort: address, or null to stop ──► thread: ThreadListener
 //                     ◄── whether the thread is listening ────────
@@ -21,7 +21,7 @@ export function sharesPorts(version = process.versions.node): boolean {
   return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
 }
 
-/** The main thread's part. */
+/** The main thread's part of listening on several threads. */
 export class NodeThreads {
   private readonly ports = new Set<MessagePort>();
   private address: ListenAddress | null = null;

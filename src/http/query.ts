@@ -10,7 +10,7 @@ export function queryList(query: URLSearchParams, name: string): string[] {
   return values;
 }
 
-/** Matches `name[0]`, the form in which some query builders write arrays. */
+/** Matches `name[0]`, which some query builders use for arrays. */
 function isIndexed(key: string, name: string): boolean {
   return key.startsWith(`${name}[`) && /^\d{1,4}\]$/.test(key.slice(name.length + 1));
 }

@@ -43,7 +43,7 @@ export interface SocketHost {
   unexpected(error: unknown, requestId: string): void;
 }
 
-/** Values kept from the handshake. */
+/** Values saved from the handshake. */
 export interface Handshake {
   requestId: string;
   identity: Identity;
@@ -103,7 +103,7 @@ export class SocketConnection implements ServerSocket, SocketEvents {
     this.identity = known;
   }
 
-  /** The handshake is complete. */
+  /** Called when the handshake is complete. */
   opened(library: TransportSocket): void {
     this.library = library;
     this.open = true;
@@ -188,7 +188,7 @@ export class SocketConnection implements ServerSocket, SocketEvents {
     });
   }
 
-  /** The socket accepts data again. */
+  /** Called when the socket accepts data again. */
   drained(): void {
     if (!this.full || !this.open || (this.library?.getBufferedAmount() ?? 0) > 0) return;
     this.full = false;

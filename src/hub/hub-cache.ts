@@ -46,7 +46,7 @@ export class HubCache {
     return join(this.folder(repo), 'snapshots', commit);
   }
 
-  /** Names of the cached repositories. */
+  /** Returns the names of the cached repositories. */
   repos(): string[] {
     return names(this.root)
       .flatMap((name) => {
@@ -72,7 +72,7 @@ export class HubCache {
         : [];
   }
 
-  /** The complete files of a snapshot. */
+  /** Returns the complete files of a snapshot. */
   files(repo: string, commit: string): HubFile[] {
     const folder = this.snapshot(repo, commit);
     let entries: string[];

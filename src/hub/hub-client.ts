@@ -31,7 +31,7 @@ const MAX_REDIRECTS = 8;
 const MAX_JSON_BYTES = 8 * 1024 * 1024;
 const MAX_PAGES = 50;
 const MAX_FILES = 10_000;
-/** Maximum number of concurrent HEAD requests. Each holds a connection. */
+/** Maximum number of concurrent HEAD requests. Each uses a connection. */
 const MAX_HEADS = 8;
 export const MAX_ATTEMPTS = 5;
 /** Maximum wait, even if a server requests a longer one. */
@@ -66,7 +66,7 @@ export class StallClock {
     return this.#controller.signal;
   }
 
-  /** Call when data has arrived. */
+  /** Must be called when data has arrived. */
   tick(): void {
     clearTimeout(this.#timer);
     this.#timer = this.#start();

@@ -17,7 +17,7 @@ export interface HubFile {
 export interface Weights {
   /** The quantization from the file name, such as Q4_K_M; `safetensors` for a directory. */
   readonly quantization: string;
-  /** The file to be served. For a split file, its first part; for a directory, ''. */
+  /** The file to serve. For a split file, its first part; for a directory, ''. */
   readonly entry: string;
   /** All required files, sorted by name. */
   readonly files: readonly HubFile[];

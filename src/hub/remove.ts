@@ -97,7 +97,7 @@ function isDownloading(cache: HubCache, repo: string): boolean {
   });
 }
 
-/** Targets of all links below a snapshot. */
+/** Returns the targets of all links below a snapshot. */
 const linksIn = (snapshot: string): string[] =>
   readdirSync(snapshot, { recursive: true, encoding: 'utf8' }).flatMap((path) => targetOf(join(snapshot, path)) ?? []);
 

@@ -49,7 +49,7 @@ export interface RequestLimits {
 
 export interface GenerationDeps extends PromptDeps {
   admission: Admission;
-  /** Absent: no budget stops requests. */
+  /** Absent if no budget blocks requests. */
   budgets?: Pick<BudgetGate, 'check'> | undefined;
   telemetry: Telemetry;
   /** Receives one usage record for every admitted generation when it ends. */
@@ -69,7 +69,7 @@ export interface GenerationDeps extends PromptDeps {
   affinity?: Affinity | undefined;
 }
 
-/** A request that holds a reservation against the limits. The owner must either run it or refund it. */
+/** A request with a reservation against the limits. The owner must either run or refund it. */
 export interface AdmittedGeneration {
   readonly caller: Caller;
   readonly model: string;

@@ -51,8 +51,8 @@ export function callerOf(exchange: Exchange, endpoint: string, errorFormat: Erro
 }
 
 /**
- * This is a class because V8 gives each object literal with a getter its own hidden class in the old generation, which
- * would keep the whole request alive until the next full garbage collection.
+ * A class, because V8 creates a separate hidden class in the old generation for each object literal with a getter,
+ * which would keep the whole request alive until the next full garbage collection.
  */
 class ExchangeCaller implements Caller {
   readonly identity: Identity;

@@ -48,7 +48,7 @@ export const constraintFields = {
 
 type ConstraintInput = { readonly [K in keyof typeof constraintFields]?: z.infer<(typeof constraintFields)[K]> };
 
-/** The kinds of output constraints, and the kind of each field. */
+/** The output constraint types, and the type of each field. */
 type Kind = 'json' | 'regex' | 'choice' | 'grammar';
 const KINDS = {
   guided_json: 'json',

@@ -5,7 +5,7 @@ import { fromSearchContent } from './search-content.js';
 import { isRecord } from './entry-limits.js';
 import type { Unshown } from './unread.js';
 
-/** Names of the members whose text is readable, in the order in which they are shown. */
+/** Names of the members with readable text, in display order. */
 const SHOWN = [
   'name',
   'server_label',
@@ -72,7 +72,7 @@ const BOOKKEEPING = new Set([
 const TYPED = new Set(['operation', 'outcome', 'tools']);
 const MAX_DEPTH = 8;
 const MAX_CHARACTERS = 64 * 1024;
-/** Matches base64 data, such as that of images. It is not shown. */
+/** Matches base64 data, such as image data, which is not shown. */
 const ENCODED = /^[A-Za-z0-9+/_=-]{512,}$/;
 
 interface Block {

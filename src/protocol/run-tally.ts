@@ -95,7 +95,7 @@ export class RunTally {
     return this.#completionTokens;
   }
 
-  /** Number of MCP calls, including those that failed. */
+  /** Number of MCP calls, including failed ones. */
   get mcpCalls(): number {
     return this.#mcpCalls;
   }

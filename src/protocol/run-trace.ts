@@ -95,7 +95,7 @@ export class RunTrace {
     if (towerMs > 0) this.trace.recordSpan('tower', left, at);
   }
 
-  /** Records the remaining spans of the last round, and starts those of the next one. */
+  /** Records the remaining spans of the last round, and starts the spans of the next one. */
   #continue({ promptTokens, cachedTokens, queueMs, before: { completionTokens, timings } }: ContinuedEvent): void {
     if (this.#started !== null) {
       const first = this.#first(this.#started, timings.prefillMs);

@@ -109,8 +109,8 @@ function isSwitch(name: string, value: unknown): boolean {
 }
 
 /**
- * Returns the variables without those that turn thinking on or off. The server sets them, depending on the effort and
- * on how many tokens are left for reasoning.
+ * Returns the variables except the ones that turn thinking on or off. The server sets these, depending on the effort
+ * and on how many tokens are left for reasoning.
  */
 function withoutSwitches(variables: Variables): Variables {
   const rest = { ...variables };

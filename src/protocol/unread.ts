@@ -26,7 +26,7 @@ export function opaque<T extends Schema>(schema: T, unshown = NOTHING): T {
   return schema;
 }
 
-/** Lists all members of an object except those in `read`. */
+/** Lists all members of an object that are not in `read`. */
 export function unreadMembers(read: readonly string[]): Unshown {
   return (value) =>
     Object.entries(value)

@@ -1,4 +1,4 @@
-// Token counts of one generation, from which every format builds its usage object.
+// Token counts of one generation, which every API format converts to its usage object.
 import type { PredictionCount } from '../generation/types.js';
 
 export interface Usage {

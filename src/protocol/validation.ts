@@ -1,6 +1,5 @@
 // Converts a zod failure to an API error: selects the issue to report, and determines its error code and path. Errors
-// in the JSON structure (400) take precedence over invalid content (422), regardless of the order in which zod found
-// them.
+// in the JSON structure (400) take precedence over invalid content (422), regardless of the order of zod's issues.
 import type { z } from 'zod';
 import { ERRORS, type ErrorCode } from '../shared/error-codes.js';
 import { apiError, type ApiError, type FieldFault } from '../shared/errors.js';

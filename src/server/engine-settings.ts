@@ -71,7 +71,7 @@ export function upstreamOptions({
 
 /**
  * Number of threads, and upper bounds on the number of upstream models and servers. These determine the size of the
- * shared memory in which the threads count requests in flight.
+ * shared memory for counting requests in flight.
  */
 export function upstreamShape({ http: { threads }, model, models: { overrides } }: Config): SharedShape {
   const set = Object.values(overrides).flatMap(({ upstream }) =>

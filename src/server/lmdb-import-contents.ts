@@ -13,7 +13,7 @@ import type { Endpoint, Job } from '../webhooks/webhook-store.js';
 import { columns, json, part } from './lmdb-import-part.js';
 import type { Part } from './postgres-import-parts.js';
 
-/** Number of rows that are read back at a time from tables whose rows may have several megabytes. */
+/** Number of rows that are read back at a time from tables with rows of up to several megabytes. */
 const FEW = 8;
 
 interface Conversation {

@@ -1,6 +1,6 @@
 // Releases everything held by a lost HTTP worker or by a previous process, and ends the responses that it was
-// generating. Otherwise, its concurrency slots would stay taken, and its responses would stay in progress forever. Runs
-// on the primary thread.
+// generating. Otherwise, the worker's concurrency slots would stay taken, and its responses would stay in progress
+// forever. Runs on the primary thread.
 
 import type { Admission } from '../admission/admission.js';
 import { unfinishedResponses } from '../protocol/responses/unfinished.js';

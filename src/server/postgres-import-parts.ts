@@ -1,9 +1,9 @@
-// The format in which a data directory's content is imported: table by table, as rows of the shared database with all
-// values as text.
+// The import format of a data directory's content: table by table, as rows of the shared database with all values as
+// text.
 
 /**
- * `read`: SQL that reads the column back in the form in which it was imported. `write`: SQL that converts the imported
- * value (`given.<name>`) to the column's type.
+ * `read`: SQL that reads the column back as it was imported. `write`: SQL that converts the imported value
+ * (`given.<name>`) to the column's type.
  */
 export interface Column {
   readonly name: string;

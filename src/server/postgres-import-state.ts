@@ -113,7 +113,7 @@ class RowsHash {
 
 function hashOf(rows: Iterable<readonly (string | null)[]>): { rows: number; hash: string } {
   const sum = new RowsHash();
-  // PostgreSQL text cannot contain NUL
+  // PostgreSQL text cannot contain NUL.
   for (const row of rows) sum.add(row.map((value) => value?.replaceAll('\0', '\ufffd') ?? null));
   return { rows: sum.rows, hash: sum.hash };
 }

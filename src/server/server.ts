@@ -75,7 +75,7 @@ export interface Server {
    */
   readonly lost: Promise<Error>;
   /**
-   * Refuses new requests, lets running requests continue for `drain_ms`, aborts those that remain, then closes.
+   * Refuses new requests, lets running requests continue for `drain_ms`, aborts the remaining requests, then closes.
    * Idempotent.
    */
   drain(): Promise<void>;

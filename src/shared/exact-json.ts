@@ -1,7 +1,7 @@
-// JSON that keeps what JavaScript's objects lose: the digits of numbers and the order of members. JavaScript reads
-// 9223372036854775807 as 9223372036854775808 and writes it as 9223372036854776000. It also lists members with integer
-// names first. Both would change a schema or tool call that passes through. parseExact() records how such values were
-// written, and stringifyExact() writes them in the same way.
+// JSON that preserves information that JavaScript's objects lose: the digits of numbers and the order of members.
+// JavaScript reads 9223372036854775807 as 9223372036854775808 and writes it as 9223372036854776000. It also lists
+// members with integer names first. Both would change a schema or tool call that passes through. parseExact() records
+// how such values were written, and stringifyExact() writes them in the same way.
 
 interface Literal {
   readonly text: string;
@@ -59,7 +59,7 @@ export function withMembers<T extends object, U extends object>(source: T, chang
   return copy;
 }
 
-/** Returns the names of an object's members in the order in which they were written. */
+/** Returns the names of an object's members in their original order. */
 export function memberNames(object: object): readonly string[] {
   const names = Object.keys(object);
   const written = anyOrder ? orders.get(object) : undefined;

@@ -87,7 +87,7 @@ export interface RequestText {
   readonly difference?: PromptDifference | undefined;
 }
 
-/** The first difference between a request's prompt and the prompt of the response with which it was compared. */
+/** The first difference between a request's prompt and the earlier prompt used for comparison. */
 export interface PromptDifference {
   /** Number of equal tokens before the difference. */
   readonly at: number;

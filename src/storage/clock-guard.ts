@@ -42,7 +42,7 @@ export class ClockGuard implements EraseGate {
   readonly #listeners = new Set<() => void>();
   readonly #elapsed: () => number;
   readonly #timer: NodeJS.Timeout;
-  /** The last trusted wall-clock time, and the monotonic time at which it was read. */
+  /** The last trusted wall-clock time, and the monotonic time of that reading. */
   #wall: number;
   #wallAt: number;
   /**

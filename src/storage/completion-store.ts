@@ -25,7 +25,7 @@ export interface NewCompletion extends Omit<StoredCompletion, 'messages' | 'size
 }
 
 export interface CompletionQuery {
-  /** Null: any model. */
+  /** Null selects any model. */
   readonly model: string | null;
   /** Key-value pairs that the metadata must contain. */
   readonly metadata: Readonly<Record<string, string>>;
@@ -72,7 +72,7 @@ export interface CompletionStore {
    * list().
    */
   messages(organizationId: string, id: string, query: MessageQuery): Promise<MessagePage | null>;
-  /** Resolves to false in the cases in which head() returns null. */
+  /** Resolves to false if head() would return null. */
   delete(organizationId: string, id: string): Promise<boolean>;
   eraseOrganization(organizationId: string): Promise<void>;
   /** Erases completions past their retention. Resolves to the number of erased completions. */

@@ -60,9 +60,9 @@ export interface ConversationStore {
     metadata: Readonly<Record<string, string>>,
   ): Promise<ConversationHead | null>;
   /**
-   * Appends either all items or none, and renews the retention. Resolves to false in the cases in which head() returns
-   * null. Rejects with ApiError 422 if the conversation would become too large. The output of responses is always
-   * accepted, because it has already been generated.
+   * Appends either all items or none, and renews the retention. Resolves to false if head() would return null. Rejects
+   * with ApiError 422 if the conversation would become too large. The output of responses is always accepted, because
+   * it has already been generated.
    */
   append(
     organizationId: string,

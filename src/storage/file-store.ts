@@ -111,7 +111,7 @@ export interface FileStore {
   create(organizationId: string, options?: NewFileOptions): FileWriter;
   /**
    * Resolves to null if the file is unknown, deleted or expired. With a `holder`, also finds deleted and expired files
-   * on which this holder has a hold.
+   * that this holder has a hold on.
    */
   get(organizationId: string, id: string, holder?: string): Promise<StoredFile | null>;
   list(organizationId: string, query: FileListQuery): Promise<FilePage>;

@@ -42,7 +42,7 @@ export interface ResponseHead {
   readonly previousId: string | null;
 }
 
-/** A response as a client retrieves it. */
+/** A response, as retrieved by a client. */
 export interface StoredResponse extends ResponseHead {
   /** The resource as last published, including its output. */
   readonly resource: Readonly<Record<string, unknown>>;
@@ -54,7 +54,7 @@ export interface ChainedResponse extends ResponseHead {
   readonly output: readonly StoredItem[];
 }
 
-/** The data of a save. */
+/** The data to save. */
 export interface ResponseRecord extends StoredResponse, ChainedResponse {
   /** createdAt with fractional seconds, which determines the order in list(); defaults to createdAt. */
   readonly madeAt?: number | undefined;

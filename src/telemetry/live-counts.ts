@@ -29,7 +29,7 @@ export interface LiveTaken {
 
 /** Maximum number of keys counted separately between two samples; further keys are counted together. */
 const MAX_KEYS = 1_000;
-/** Key under which the further keys are counted together. */
+/** Stands for all further keys, which are counted together. */
 const OTHERS = { organizationId: '', keyId: '' };
 
 /** One model's counts. Callers keep the object, so there is no lookup per token. */

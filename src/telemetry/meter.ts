@@ -42,7 +42,7 @@ export class Meter implements GenerationMeter {
   }
 
   laterTokens(count: number, ms: number): void {
-    // Held-back text arrives as several tokens at once, so the time is divided evenly among them.
+    // Held-back text arrives as several tokens together, so the time is divided evenly among them.
     const each = ms / count;
     (this.gaps ??= this.instruments.itl.of(this.labels)).observe(each / 1000, count);
     this.latencies.itl(each, count);

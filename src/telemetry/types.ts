@@ -16,9 +16,9 @@ export type CancelStage = 'queue' | 'prefill' | 'decode';
 export interface GenerationMeter {
   /** Called when the request has left the queue. */
   started(event: { promptTokens: number; cachedTokens: number; queueMs: number; towerMs?: number }): void;
-  /** Prefill time of the prompt. */
+  /** Records the prefill time of the prompt. */
   prefilled(ms: number): void;
-  /** Time from arrival to the first token. */
+  /** Records the time from arrival to the first token. */
   firstToken(ms: number): void;
   /** Records `count` tokens of one choice, `ms` after that choice's previous tokens. */
   laterTokens(count: number, ms: number): void;
@@ -27,7 +27,7 @@ export interface GenerationMeter {
   completed(ms: number): void;
   /** `code`: an API error code. */
   failed(code: string): void;
-  /** The client disconnected. */
+  /** Called when the client has disconnected. */
   cancelled(stage: CancelStage): void;
 }
 

@@ -1,5 +1,5 @@
 // Exports existing metrics a second time under vLLM's names, for dashboards and gateways built for vLLM. Names, labels
-// and units are those of vLLM's V1 metrics; the histogram buckets are Monolith's. No side effects.
+// and units follow vLLM's V1 metrics; the histogram buckets are Monolith's. No side effects.
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { EngineGauges } from './types.js';
 

@@ -5,14 +5,14 @@
 import type { AuditNote } from '../accounts/audit.js';
 
 export interface Budget {
-  /** In the same currency as the prices. Null: only members or API keys have budgets. */
+  /** In the same currency as the prices. Null if only members or API keys have budgets. */
   readonly amount: number | null;
   /**
    * Whether requests are refused when the amount is spent. Absent in budgets stored by old versions, which means
    * false.
    */
   readonly stops?: boolean;
-  /** User ID → amount. Absent: none. */
+  /** User ID → amount. Absent if there are none. */
   readonly members?: Readonly<Record<string, number>>;
   /** ID of the first key in a chain of rotations → amount for the whole chain. Absent if there are none. */
   readonly keys?: Readonly<Record<string, number>>;

@@ -22,7 +22,7 @@ export interface UsageQuery extends UsageSpan {
   organizationId: string;
   bucket: UsageBucket;
   groupBy: readonly UsageGroup[];
-  /** Null means all. */
+  /** Null selects all. */
   models: readonly string[] | null;
   apiKeys: readonly string[] | null;
   /** Key ID → member_id, for rows grouped by member. Keys that are not in the map are counted under NO_MEMBER. */

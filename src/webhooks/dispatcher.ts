@@ -32,7 +32,7 @@ const MAX_TIMEOUT_MS = 5_000;
 const MAX_REASON = 300;
 /** Age at which a waiting job is removed if its response or batch is not stored (never created, or deleted). */
 const UNKNOWN_MS = 120_000;
-/** Maximum interval at which the dispatcher checks whether a response or batch has ended. */
+/** Maximum interval between the dispatcher's checks whether a response or batch has ended. */
 const MAX_CHECK_MS = 600_000;
 
 export interface DispatcherDeps {

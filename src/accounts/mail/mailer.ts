@@ -19,7 +19,7 @@ export interface Mail {
 export interface Mailer {
   /** False if no SMTP server is configured. Emails are then discarded. */
   readonly enabled: boolean;
-  /** Queues a mail. Never throws. */
+  /** Queues an email. Never throws. */
   send(mail: Mail): void;
   /** Resolves when the SMTP server has accepted the mail. Rejects with the reason otherwise. */
   deliver(mail: Mail): Promise<void>;

@@ -1,4 +1,4 @@
-// Authenticated encryption of short values, and the encoding of the data to which they are bound. No side effects.
+// Authenticated encryption of short values, and the encoding of the bound data. No side effects.
 
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 

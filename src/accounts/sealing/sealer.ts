@@ -45,6 +45,6 @@ export interface Sealer {
   openThinking(signature: string, thinking: string, organizationId: string): OpenedThinking | null;
   /** Returns `enc1.…`, or `enc2.…` with an origin. The value is bound to the organization. */
   seal(kind: SealKind, text: string, context: SealContext): string;
-  /** Null if it is invalid. */
+  /** Returns null if the value is invalid. */
   unseal(kind: SealKind, sealed: string, organizationId: string): Unsealed | null;
 }

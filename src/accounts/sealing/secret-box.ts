@@ -19,7 +19,10 @@ export type SecretPurpose =
 
 export interface OpenedSecret {
   readonly text: string;
-  /** True: encrypted with the current key. False: must be re-encrypted before the old key is removed. */
+  /**
+   * Whether the value is encrypted with the current key. If not, it must be re-encrypted before the old key is
+   * removed.
+   */
   readonly current: boolean;
 }
 

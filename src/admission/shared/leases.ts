@@ -12,7 +12,7 @@ export interface Lease {
   readonly keys: readonly string[];
   /** Whether the lease was sent to Redis. */
   reported: boolean;
-  /** Index among the open leases, maintained by this class. Null: not open. */
+  /** Index among the open leases, maintained by this class; null if not open. */
   place: number | null;
 }
 
@@ -30,7 +30,7 @@ export interface Settlement {
 
 interface Unsettled {
   readonly settlement: Settlement;
-  /** Index among the unconfirmed settlements. Null: confirmed, or dropped so that it expires. */
+  /** Index among the unconfirmed settlements; null if confirmed, or dropped so that it expires. */
   place: number | null;
 }
 

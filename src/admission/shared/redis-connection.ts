@@ -1,6 +1,6 @@
 // The connection to the Redis server that holds the shared counters. If a call is not answered within the timeout, the
-// connection is dropped, all pending calls fail immediately, and reconnecting is retried until it succeeds. So no
-// request waits longer than the timeout for a slow server, and none waits while the connection is down. Commands are
+// connection is dropped, all pending calls fail immediately, and reconnecting is retried until it succeeds. Therefore,
+// no request waits longer than the timeout for a slow server, and none waits while the connection is down. Commands are
 // sent and answered in the order of the calls. Event-loop thread only.
 
 import { createHash } from 'node:crypto';

@@ -66,7 +66,10 @@ interface Around {
   readonly schema: Turn['schema'];
 }
 
-/** Sends a few requests like those of the workload. If they fail, throws a LoadError with the server's message. */
+/**
+ * Sends a few requests similar to the workload's requests. If they fail, throws a LoadError with the server's
+ * message.
+ */
 export async function prepare(
   target: Target,
   workload: Pick<WorkloadSpec, 'schema'> & { readonly prefixes?: object | null },

@@ -58,7 +58,7 @@ export function summarize(
   return { ...summary, doubts: doubtsOf(summary, fine, run, stopped) };
 }
 
-/** The rate at which first turns were due. */
+/** The due rate of first turns. */
 function offered(records: readonly RequestRecord[], { arrival }: LoadRun): number | null {
   if (arrival.kind === 'closed') return null;
   const starts = records.filter(({ turn }) => turn === 0).map(({ intended }) => intended);

@@ -129,8 +129,8 @@ export interface LoadRun {
    */
   readonly graceMs: number;
   /**
-   * Maximum number of concurrent requests in an open loop. Further requests wait, and this wait counts as latency.
-   * Null: no limit.
+   * Maximum number of concurrent requests in an open loop. Further requests wait, and this wait counts as latency. Null
+   * means no limit.
    */
   readonly maxConcurrency: number | null;
   /** Whether later turns send the history or the ID of the previous stored response (only with `responses`). */
@@ -189,7 +189,7 @@ export interface ClientFigures {
 }
 
 export interface LoadResult {
-  /** Records in the order in which their requests ended. */
+  /** Records, in the order in which the requests ended. */
   readonly records: readonly RequestRecord[];
   /** Epoch milliseconds of the start of the run. */
   readonly startedAt: number;

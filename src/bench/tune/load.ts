@@ -33,8 +33,8 @@ export type TuneWorkload =
 /** Short traces are repeated up to this many rows, because a closed loop may continue past a trace's end. */
 const MAX_ROWS = 4_000;
 /**
- * Lengths of the warm-up and the grace period, as fractions of the measured time. The warm-up makes measuring start
- * under load; during the grace period, responses can finish.
+ * Lengths of the warm-up and the grace period, as fractions of the measured time. Because of the warm-up, measuring
+ * starts under load; during the grace period, responses can finish.
  */
 const WARMUP = 0.25;
 const GRACE = 1;

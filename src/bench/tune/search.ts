@@ -88,7 +88,7 @@ export class Search {
     this.#models = null;
   }
 
-  /** The next point to be measured. `fixed`: settings that keep the given values, even outside the search space. */
+  /** The next point to measure. `fixed`: settings that keep the given values, even outside the search space. */
   ask(fixed: Point = {}): Point {
     if (Object.keys(fixed).length === 0) {
       const next = this.#spread.shift();

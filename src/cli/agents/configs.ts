@@ -7,7 +7,7 @@ import type { Edit } from './json-file.js';
 
 export interface AgentModel {
   readonly name: string;
-  /** Context length in tokens. Null: not known. */
+  /** Context length in tokens; null if unknown. */
   readonly context: number | null;
   readonly maxOutput: number | null;
 }

@@ -41,7 +41,7 @@ export interface AdapterRequest {
   /** NAME or MODEL:NAME. */
   readonly name: string;
   readonly path: string;
-  /** The model to which the adapter applies, if `name` does not contain it. */
+  /** The adapter's base model, if `name` does not contain it. */
   readonly base?: string | undefined;
   readonly scale?: number | undefined;
   readonly signal?: AbortSignal | undefined;

@@ -264,7 +264,7 @@ export class EngineTuning {
 
   /** Returns the effective value for a loaded engine. A value larger than the engine's allocation is clamped. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: EngineValues): number {
-    // An automatic value depends on the device, so the value with which the engine was loaded is used.
+    // An automatic value depends on the device, so the value from when the engine was loaded is used.
     const unchanged =
       name === 'max_batch_tokens' && this.config.engine[name] === 0
         ? stats.loadedBatchTokens

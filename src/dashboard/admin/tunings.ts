@@ -48,7 +48,7 @@ export interface TuningsDeps {
   url(): string | null;
   /**
    * The first organization's concurrency limit for the model, which applies because the run uses that organization's
-   * key. Null: no limit.
+   * key. Null means no limit.
    */
   concurrencyLimit(model: string): Promise<number | null>;
 }

@@ -22,7 +22,7 @@ export interface HistoryDeps {
 
 export interface HistoryQuery {
   readonly usage: UsageQuery;
-  /** Null means all. */
+  /** Null selects all. */
   readonly organization: string | null;
   readonly groupBy: 'organization' | 'model';
 }

@@ -20,9 +20,9 @@ import type { Guard } from './guard.js';
 
 const PATH = '/organizations/:org/budget';
 const body = z.object({
-  /** Null: no budget. */
+  /** Null means no budget. */
   amount: z.number().positive().max(1e12).nullable(),
-  /** Whether requests are refused once the amount is spent. Only owners can change this. Absent: unchanged. */
+  /** Whether requests are refused once the amount is spent. Only owners can change this. Unchanged if absent. */
   stops: z.boolean().optional(),
   mail: z.boolean().default(true),
   webhook_url: webhookUrlField.nullable().default(null),
@@ -100,12 +100,12 @@ export async function budgetObject(
 
 interface BudgetChange {
   amount: number | null;
-  /** Undefined: unchanged. */
+  /** Unchanged if undefined. */
   stops?: boolean | undefined;
   /** Whether `stops` may change. */
   mayStop: boolean;
   mail: boolean;
-  /** Undefined: unchanged. */
+  /** Unchanged if undefined. */
   webhookUrl?: string | null;
 }
 

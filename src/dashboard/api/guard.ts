@@ -45,7 +45,7 @@ export interface DashboardRoute<C> {
   noted?: true;
   /** See Route. */
   countedAs?: string;
-  /** Returns the identity to which usage and limits attribute the request. Absent for requests that do not count. */
+  /** Returns the identity that usage and limits attribute the request to. Absent for requests that do not count. */
   actAs?(call: Omit<C, 'body'>): Identity;
   handler(call: C): void | Promise<void>;
 }

@@ -1,5 +1,5 @@
 // Invitations. Admins create and revoke them. An invitation is accepted by opening its link and signing in or signing
-// up with the email address for which it was issued.
+// up with the invited email address.
 
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';

@@ -70,7 +70,7 @@ const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) =
   }
 });
 
-/** By model or `*`. Null: no limit. Absent: the more general limit applies. */
+/** By model or `*`. Null means no limit; if absent, the more general limit applies. */
 export const limitsField = z
   .record(z.string().min(1).max(128), limitsOfModel)
   .transform((limits): Record<string, LimitOverride> => limits);

@@ -13,7 +13,7 @@ import { providerActor } from '../../accounts/oidc/role-sync.js';
 import type { OidcRoleSync } from '../../accounts/oidc/role-sync.js';
 import { emailField, nameField } from './fields.js';
 
-/** `cookie`: the session cookie, if sign-up started a session. Null: the caller must start one. */
+/** `cookie`: the session cookie, if sign-up started a session. If null, the caller must start a session. */
 export interface Entered {
   readonly user: User;
   readonly cookie: string | null;

@@ -31,7 +31,7 @@ const MAX_INVITE = 256;
 
 /** Content of the encrypted cookie. */
 interface Journey extends Asked {
-  /** Path of the page to be opened after the sign-in. */
+  /** Path of the page to open after the sign-in. */
   next: string;
   invite: string | null;
   /** The user to link the identity to; null for a sign-in. */

@@ -22,7 +22,7 @@ import { readingUsage } from './usage.js';
 
 const PATH = '/organizations/:org/budgets';
 
-/** Null: no separate budget. */
+/** Null means no separate budget. */
 const body = z.object({ amount: z.number().positive().max(1e12).nullable() });
 
 export interface PartBudgetDeps extends Pick<BudgetDeps, 'guard' | 'budgets' | 'prices' | 'usage'> {

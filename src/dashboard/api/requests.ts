@@ -31,7 +31,7 @@ const isAdmin = (role: Role): boolean => ROLES.indexOf(role) >= ROLES.indexOf('a
 /** Client addresses and user agents are shown only to admins, as in the audit log. */
 const shownTo = (role: Role, row: LoggedRow): LoggedRow => (isAdmin(role) ? row : { ...row, client: null });
 
-/** The request log with the fields that this role may see. */
+/** The request log, restricted to the fields that this role may read. */
 const logFor = (role: Role, requestLog: Pick<RequestLog, 'list'>): Pick<RequestLog, 'list'> => ({
   list: async (...page) => {
     const { rows, next } = await requestLog.list(...page);

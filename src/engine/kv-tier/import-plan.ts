@@ -54,7 +54,7 @@ export function planImport(question: ImportQuestion): ImportPlan {
 const firstWindowPage = (pages: number, windowTokens: number): number =>
   Math.floor(Math.max(0, pages * PAGE_TOKENS - windowTokens + 1) / PAGE_TOKENS);
 
-/** The largest number of leading pages, up to `most`, from which the engine can continue. */
+/** The largest number of leading pages, up to `most`, that the engine can continue from. */
 function longest(
   { windowTokens, needsSnapshot, spans }: ImportQuestion,
   most: number,

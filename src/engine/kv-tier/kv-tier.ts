@@ -18,7 +18,10 @@ type Order = TierOrder extends infer O ? (O extends TierOrder ? Omit<O, 'number'
 
 export interface KvTierOptions extends TierStart {
   readonly state: TierState;
-  /** An organization's key, 32 bytes; created if there is none. Null: the organization was deleted. */
+  /**
+   * Returns an organization's key of 32 bytes, which is created if there is none. Resolves to null if the
+   * organization was deleted.
+   */
   keyOf(organizationId: string): Promise<Uint8Array | null>;
   report(news: Exclude<TierNews, { type: 'done' | 'key' }>): void;
 }
@@ -47,7 +50,7 @@ export class KvTier {
       });
     });
     this.#worker.on('message', (news: TierNews) => this.#take(news));
-    // Serving continues without the tier.
+    // After a worker error, serving continues without the tier.
     this.#worker.on('error', (error) => this.#fail(error.message));
     this.#worker.on('exit', (code) => {
       if (code !== 0) this.#fail(`the worker ended with code ${code}`);

@@ -1,5 +1,4 @@
-// The labels under which the engine exports pages. A label names an organization and the reason for keeping the pages.
-// No side effects.
+// The labels of exported pages. A label names an organization and the reason for keeping the pages. No side effects.
 
 /**
  * Returns a label. `kept`: the reason for keeping the pages, which is the ID of a stored response or one of the

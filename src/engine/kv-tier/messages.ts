@@ -30,7 +30,7 @@ export type TierOrder = { readonly number: number } & (
   | { readonly type: 'attach'; readonly engine: AttachedEngine }
   /** Stores the engine's remaining exports, for at most `withinMs`, and releases the engine. */
   | { readonly type: 'detach'; readonly key: string; readonly withinMs: number }
-  /** The given responses no longer exist. */
+  /** Reports that the given responses no longer exist. */
   | { readonly type: 'gone'; readonly labels: readonly string[] }
   /** Requests the responses whose pages were stored more than `olderThanS` seconds ago. */
   | { readonly type: 'labels'; readonly olderThanS: number }
@@ -159,12 +159,12 @@ export interface Miss {
   readonly at: number | null;
 }
 
-/** The answer to `prefetch`. */
+/** The response to `prefetch`. */
 export interface TierAnswer {
   readonly number: number;
   /** Number of prompt tokens that were read from disk. */
   readonly tokens: number;
-  /** The open import that holds the pages; null: none. */
+  /** The open import that holds the pages; null if none. */
   readonly import: number | null;
   /** Why not all full pages of the prompt were read from disk. Null if all were read. */
   readonly miss: Miss | null;

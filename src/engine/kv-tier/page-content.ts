@@ -1,9 +1,9 @@
-// The content of a prompt's positions, as bytes that are equal only if the content is equal, and the digests by which
-// pages are found. No side effects.
+// The content of a prompt's positions, as bytes that are equal only if the content is equal, and the digests used to
+// find pages. No side effects.
 import { createHmac, hkdfSync } from 'node:crypto';
 import type { PromptSpan } from '../addon-types.js';
 
-/** Positions per page, as in the engine. */
+/** Positions per page. Must match the engine. */
 export const PAGE_TOKENS = 16;
 export const DIGEST_BYTES = 16;
 

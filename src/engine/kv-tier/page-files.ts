@@ -6,7 +6,7 @@ export interface PageFile {
   read(into: Uint8Array, position: number): Promise<number>;
   /** Writes all bytes at `position`. */
   write(bytes: Uint8Array, position: number): Promise<void>;
-  /** Resolves when everything written so far is durable. */
+  /** Resolves when all data written so far is durable. */
   sync(): Promise<void>;
   size(): Promise<number>;
   truncate(size: number): Promise<void>;

@@ -21,7 +21,7 @@ const LOOK_MS = 250;
 /** Why a request's pages are kept after it finishes. `response`: the ID of the request's stored response. */
 export interface Retention {
   readonly response?: string | undefined;
-  /** prompt_cache_retention is "24h". */
+  /** Whether prompt_cache_retention is "24h". */
   readonly day?: boolean | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface Prefetched {
 export interface TierClientOptions {
   /** Identifies the process; see SharedState. */
   readonly process: string;
-  /** Number of this thread. */
+  /** This thread's number. */
   readonly thread: number;
   readonly mode: DiskMode;
   readonly minTokens: number;
@@ -78,7 +78,7 @@ export class TierClient {
     return this.options.minTokens;
   }
 
-  /** The label under which the engine exports a request's pages; undefined if it does not export them. */
+  /** The label for a request's exported pages; undefined if they are not exported. */
   labelFor(organizationId: string, { response, day }: Retention): string | undefined {
     const kept =
       response ?? (day === true ? KEPT_A_DAY : undefined) ?? (this.options.mode === 'all' ? KEPT_ALWAYS : undefined);

@@ -27,9 +27,9 @@ export interface HostedDeps {
   readonly search: Pick<SearchService, 'search'> | undefined;
   /** Required if the request uses MCP servers. */
   readonly mcp: McpDeps | undefined;
-  /** With images loaded. `n` is 1. */
+  /** The request with its images loaded. `n` is 1. */
   readonly request: GenerationRequest;
-  /** Maximum number of tools of a request. */
+  /** Maximum number of tools per request. */
   readonly maxTools: number;
   /**
    * Called once per round. If the client of a background response has disconnected, the contexts of later rounds are

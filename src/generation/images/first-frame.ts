@@ -27,7 +27,7 @@ const SLICE_MS = 2;
 /** Number of blocks between two checks of the clock. */
 const STEP_BLOCKS = 4_096;
 
-/** Throws ApiError invalid_image. Never blocks the event loop for long, whatever the file contains. */
+/** Throws ApiError invalid_image. Never blocks the event loop for long, regardless of the file's content. */
 export async function firstFrame(bytes: Uint8Array, format: LoadedImage['format'], path: string): Promise<FirstFrame> {
   // Only a Buffer has native functions for searching and reading numbers.
   const walk = WALKS[format](Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), path);
@@ -185,7 +185,7 @@ function* walkWebp(bytes: Buffer): Walk {
   return { bytes: frame, scans: 1 };
 }
 
-/** A file from which blocks may be removed. It is copied once, when the first block is removed. */
+/** A file with removable blocks. It is copied once, when the first block is removed. */
 class Kept {
   /** Number of bytes removed, not counting bytes beyond the end of a truncated file. */
   skippedBytes = 0;

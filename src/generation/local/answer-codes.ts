@@ -14,7 +14,7 @@ const SMALL = LETTERS.map((letter) => letter.toLowerCase());
 const pairs = (first: readonly string[], second: readonly string[]): string[] =>
   first.flatMap((one) => second.map((other) => one + other));
 
-/** In the order in which codes are used: A to Z, AA to ZZ, Aa to Zz, aa to zz. */
+/** In order of use: A to Z, AA to ZZ, Aa to Zz, aa to zz. */
 const CANDIDATES = [...LETTERS, ...pairs(LETTERS, LETTERS), ...pairs(LETTERS, SMALL), ...pairs(SMALL, SMALL)];
 
 const PLAIN = { addSpecial: false, parseSpecial: false, guard: 0 };
@@ -36,7 +36,7 @@ export class AnswerCodes {
     ];
   }
 
-  /** Returns the first `count` codes. Fewer if the vocabulary does not have as many. */
+  /** Returns the first `count` codes, or fewer if the vocabulary does not have as many. */
   async first(count: number): Promise<readonly AnswerCode[]> {
     while (this.#found.length < count && this.#lookedUp < CANDIDATES.length) {
       const at = this.#lookedUp;

@@ -105,8 +105,8 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 
 /**
  * Returns the template's messages with all client text shielded. A template with a field for reasoning gets all past
- * reasoning and decides what to show. For other templates, reasoning is included only after the last user message, that
- * is, in the running tool loop.
+ * reasoning and decides how much of it to show. For other templates, reasoning is included only after the last user
+ * message, that is, in the running tool loop.
  */
 export function toTemplateMessages(
   messages: readonly Message[],

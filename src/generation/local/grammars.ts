@@ -20,7 +20,7 @@ import type { GrammarSettings } from '../generation-limits.js';
 import type { GenerationRequest, JsonSchema, OutputFormat, ToolDefinition } from '../types.js';
 
 export interface RequestGrammars {
-  /** Null: the content is unconstrained. */
+  /** Null if the content is unconstrained. */
   readonly format: NativeGrammar | null;
   /** By tool name: the grammar of its arguments and of the end of the call. */
   readonly calls: ReadonlyMap<string, NativeGrammar>;

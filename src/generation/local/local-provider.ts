@@ -231,8 +231,8 @@ export class LocalProvider implements Provider {
   }
 
   /**
-   * Returns the rules by which the output's tool calls and reasoning blocks are recorded for replay. Returns null if
-   * the output can contain neither.
+   * Returns the rules for recording the output's tool calls and reasoning blocks for replay. Returns null if the output
+   * can contain neither.
    */
   #writingRules(request: GenerationRequest, prompt: Prompt, tools: CallableTools): WritingRules | null {
     if (request.raw !== undefined || request.webSearch !== undefined || request.mcp !== undefined) return null;

@@ -34,7 +34,7 @@ export interface PairTemplate {
   readonly after: string;
 }
 
-/** The prompt with which Qwen3 rerankers were trained. */
+/** The prompt that Qwen3 rerankers were trained on. */
 export const QWEN3_PAIR: PairTemplate = {
   before:
     '<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n<Query>: ',

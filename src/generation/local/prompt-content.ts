@@ -1,4 +1,4 @@
-// Converts a prompt to the form in which the prefix cache compares prompts. Pure except for the engine's vocabulary.
+// Converts a prompt to the form used for comparisons by the prefix cache. Pure except for the engine's vocabulary.
 import { createHash, hash } from 'node:crypto';
 import type { NativeImage } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';

@@ -54,7 +54,7 @@ export interface PromptText extends MarkedText {
   readonly guard: number;
   /**
    * `texts` with a mark in place of each tool call and reasoning block whose recorded token IDs are inserted
-   * (replayed). Null: no token IDs are replayed.
+   * (replayed). Null if no token IDs are replayed.
    */
   readonly replayed: { readonly texts: readonly string[]; readonly items: ReplayedItems } | null;
 }

@@ -53,7 +53,7 @@ const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING)
 /** Fixed cost of rendering a message, in characters. */
 const CHARACTERS_OF_A_MESSAGE = 32;
 
-/** How a prompt is built. */
+/** Options for building a prompt. */
 interface Writing extends PromptStyle {
   readonly charged: Charged;
 }
@@ -62,7 +62,7 @@ const uncharged: Charged = (_characters, work) => work();
 
 /** A request's prompt, ready for the model. */
 export interface Prompt {
-  /** Tokens of its text. */
+  /** Tokens of the prompt's text. */
   readonly tokens: Int32Array;
   /** Images, each before the text token at index `at`. */
   readonly images: readonly { readonly at: number; readonly part: ImagePart }[];
@@ -427,7 +427,7 @@ export class Prompter {
     };
   }
 
-  /** The index at which the generation prompt starts. */
+  /** Index of the first token of the generation prompt. */
   #endOf(text: string, { thinking, effort }: PromptReasoning): number {
     const prompt = this.template.generationPrompt(thinking, effort);
     return text.endsWith(prompt) ? text.length - prompt.length : text.length;

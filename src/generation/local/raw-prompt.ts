@@ -8,9 +8,8 @@ import type { Vocabulary } from '../provider.js';
 import type { TokenTexts } from './token-texts.js';
 
 /**
- * The tokens with which models are trained to fill a gap: before the prefix, before the suffix, and before the
- * generated text. The first entry whose tokens are all in the vocabulary applies. Without `middle`, the suffix comes
- * first.
+ * The tokens used in fill-in-the-middle training: before the prefix, before the suffix, and before the generated text.
+ * The first entry whose tokens are all in the vocabulary applies. Without `middle`, the suffix comes first.
  */
 interface GapTokens {
   readonly before: string;

@@ -11,7 +11,7 @@ export interface ReasoningMarkers {
    * every response starts with reasoning. In these formats, the markers are not on lines of their own.
    */
   turn?: string;
-  /** The message syntax, for models whose responses consist of several messages. `turn` is set too. */
+  /** The message syntax, for models whose responses consist of several messages. `turn` is also set. */
   messages?: MessageMarks;
   /**
    * Text between the close marker and the answer. Defaults to an empty line. With `turn`, calls have their own
@@ -99,8 +99,8 @@ export function closeText(
 }
 
 /**
- * Returns the header with which an answer starts after the reasoning, or '' if it has none or the prompt contains it.
- * It distinguishes a constrained answer from a call.
+ * Returns the header at the start of an answer after the reasoning, or '' if it has none or the prompt contains it. It
+ * distinguishes a constrained answer from a call.
  */
 export function answerHead({ turn, answer = '' }: ReasoningMarkers, reasoning: OpenReasoning | null): string {
   return turn === undefined || reasoning === null ? '' : answer;

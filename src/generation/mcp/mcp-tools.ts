@@ -49,7 +49,7 @@ export class McpTools {
     return this.#set.findOn(label, name);
   }
 
-  /** Asks a server for its tools. */
+  /** Requests a server's tools. */
   fetch(server: McpServer, signal: AbortSignal): Promise<McpListing> {
     return this.#session(server).list(signal);
   }

@@ -56,7 +56,7 @@ const MAX_MESSAGE = 2_000;
 const INTERNAL_ERROR = -32603,
   CONNECTION_CLOSED = -32000,
   TIMED_OUT = -32001;
-/** Statuses with which servers that do not support Streamable HTTP respond to it. */
+/** Status codes returned by servers that do not support Streamable HTTP. */
 const UNKNOWN_TRANSPORT: ReadonlySet<number> = new Set([400, 404, 405]);
 /** Occurs in the text of every JSON-RPC notification. */
 const NOTICE = '"method":"notifications/';
@@ -130,7 +130,7 @@ interface Connection {
   terminate(): Promise<void>;
 }
 
-/** Thrown for URLs to which no request may be sent. */
+/** Thrown for URLs that must not be requested. */
 const refusal = (why: string): Error => new Error(`The URL of the MCP server is not allowed: ${why}.`);
 
 /** Returns why no request may be sent to a URL, or null. `settings`: which hosts are allowed. */
@@ -174,7 +174,7 @@ export class McpSession {
           types.ListToolsResultSchema,
           options,
         );
-        // A tool whose name contains a secret could not be called by its masked name, so it is left out.
+        // A tool whose name contains a secret could not be called by its masked name, so it is omitted.
         for (const tool of page.tools)
           if (this.#safe(tool.name) === wellFormed(tool.name)) tools.push(this.#listed(tool));
         cursor = page.nextCursor;

@@ -33,9 +33,9 @@ export interface McpServer {
   /** Secret: never stored, logged or returned. */
   readonly headers: Readonly<Record<string, string>>;
   readonly description: string | null;
-  /** A tool is offered only if it matches. */
+  /** A tool is offered only if it matches this filter. */
   readonly allowed: McpToolFilter;
-  /** Tools that are not offered. */
+  /** Tools that match this filter are not offered. */
   readonly disabled: readonly string[];
   readonly approval: McpApproval;
   /** The server's tools, if the request contains them; null if they must be requested from the server. */

@@ -125,7 +125,7 @@ export class AnswerEvents {
     return this.#started;
   }
 
-  /** Whether everything has been emitted. */
+  /** Whether all events have been emitted. */
   get over(): boolean {
     return this.#over;
   }

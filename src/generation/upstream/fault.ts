@@ -32,7 +32,7 @@ const MAX_WORDS = 400;
 const MAX_ERROR_WORDS = 16_384;
 const MAX_RETRY_AFTER_MS = 60_000;
 
-/** A connection could not be made. */
+/** A connection could not be established. */
 export const cannotConnect = (): UpstreamFault =>
   new UpstreamFault('connect', unavailable('The upstream server for this model is unreachable.'), true, true);
 

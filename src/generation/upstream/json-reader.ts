@@ -136,7 +136,7 @@ const enum Expect {
   CommaOrEnd,
   Nothing,
 }
-/** The kind of token to which the next character belongs. */
+/** The type of token to which the next character belongs. */
 const enum Within {
   Structure,
   Text,
@@ -266,7 +266,7 @@ export class JsonReader {
   }
 
   /**
-   * Starts a value at its first character, in the right mode for its member. Returns the position at which reading
+   * Starts a value at its first character, in the right mode for its member. Returns the position where reading
    * continues.
    */
   #begin(code: number, at: number): number {

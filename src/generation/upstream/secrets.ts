@@ -55,7 +55,7 @@ function partsOf(value: string): string[] {
 }
 
 /**
- * Returns a secret in all forms in which it may be repeated: in a URL, JSON within JSON, HTML, base64 or hexadecimal.
+ * Returns a secret in all forms that may occur in a message: in a URL, JSON within JSON, HTML, base64 or hexadecimal.
  */
 function writtenForms(secret: string): string[] {
   if (secret.length < MIN_PART) return [secret];

@@ -194,6 +194,6 @@ function gate(socket: Socket): void {
 function readRefused(): void {
   const again = refused;
   refused = [];
-  // Sockets for which there is no time left are deferred again.
+  // Sockets that get no time in this turn are deferred again.
   for (const readAgain of again) readAgain();
 }

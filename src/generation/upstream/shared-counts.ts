@@ -67,7 +67,7 @@ export class SharedCounts {
     return this.#rowAt(this.#row++, this.thread);
   }
 
-  /** Returns the next model's concurrency slots, of which there are at most `most`. */
+  /** Returns the next model's concurrency slots. `most`: maximum number of slots. */
   places(most: number): SharedSlotPool {
     if (this.#model >= this.shape.models) throw new RangeError(`more than ${this.shape.models} upstream models`);
     return this.#placesAt(this.#model++, this.thread, most);

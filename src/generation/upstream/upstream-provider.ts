@@ -123,7 +123,7 @@ export class UpstreamProvider implements Provider {
     return this.#knownContext ?? DEFAULT_CONTEXT;
   }
 
-  /** Null: unknown. */
+  /** Null if unknown. */
   get #knownContext(): number | null {
     if (this.model.context_window !== null) return this.model.context_window;
     const reported = this.servers.flatMap(({ context }) => (context === null ? [] : [context]));
@@ -322,7 +322,7 @@ function noted(message: Message): Message {
       };
 }
 
-/** A request that generates nothing is counted but not sent, because upstreams manage their own caches. */
+/** A request that generates no output is counted but not sent, because upstreams manage their own caches. */
 function nothing(
   counting: Promise<TokenCount>,
   n: number,

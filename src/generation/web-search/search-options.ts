@@ -2,7 +2,7 @@
 import { parseExact } from '../../shared/exact-json.js';
 import type { SearchError, SearchOutcome } from './outcome.js';
 
-/** Which results are used. */
+/** Selects the results to use. */
 export interface DomainFilter {
   /** Only results from these domains are used; null = any domain. */
   readonly allowedDomains: readonly string[] | null;

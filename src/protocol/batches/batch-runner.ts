@@ -12,7 +12,7 @@ import type { Batch } from '../../storage/batch-store.js';
 import { runJob, type JobDeps } from './jobs.js';
 import { LineRunner, type LineRunnerDeps } from './line-runner.js';
 
-/** Interval in ms at which this process looks for work that other threads or processes have created. */
+/** Polling interval, in ms, for work created by other threads or processes. */
 const POLL_MS = 1_000;
 /** Minimum delay in ms before a failed job is retried. */
 const JOB_AGAIN_MS = 5_000;

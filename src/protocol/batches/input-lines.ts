@@ -68,7 +68,7 @@ export async function readInput(
   return reader.end();
 }
 
-/** Maximum time, in ms, for which reading may occupy the event loop before other work gets a turn. */
+/** Maximum time, in ms, that reading may occupy the event loop before other work gets a turn. */
 const TURN_MS = 10;
 /** A group of lines is stored when it has this many bytes or lines. */
 const GROUP_BYTES = 1_048_576;

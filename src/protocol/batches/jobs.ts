@@ -85,7 +85,7 @@ async function validate(deps: JobDeps, { id, organizationId, keyId, endpoint, in
   return null;
 }
 
-/** Interval in ms at which to check whether the running lines of a stopping batch have ended. */
+/** Interval, in ms, between checks whether a stopping batch's running lines have ended. */
 const STOPPING_MS = 1_000;
 
 async function stop({ batches }: JobDeps, { id, organizationId }: Batch): Promise<number | null> {

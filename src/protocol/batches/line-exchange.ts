@@ -30,13 +30,16 @@ export interface LineRequest {
 
 export interface LineExchangeDeps {
   readonly work: SharedWork;
-  /** The event-loop time of batches. It is separate from that of HTTP requests, so that batches do not use it up. */
+  /**
+   * The event-loop time budget of batches. It is separate from the budget of HTTP requests, so that batches do not
+   * use that up.
+   */
   readonly loopTime: EventLoopBudget;
   /** Called for errors that the request did not cause. */
   readonly unexpected: (error: unknown) => void;
 }
 
-/** Maximum time, in ms, for which validation may occupy the event loop before other work gets a turn. */
+/** Maximum time, in ms, that validation may occupy the event loop before other work gets a turn. */
 const SLICE_MS = 5;
 
 /** The response to a line. */

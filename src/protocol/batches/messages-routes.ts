@@ -23,7 +23,7 @@ const GROUP_CHARACTERS = 1_048_576;
 const GROUP_LINES = 500;
 /** Size of a page of results, in characters. The next page is read once at most this many bytes wait to be sent. */
 const RESULT_PAGE = 524_288;
-/** Interval in ms at which the amount of buffered data is checked. */
+/** Interval, in ms, between checks of the amount of buffered data. */
 const LOOK_MS = 10;
 
 export function messageBatchRoutes(deps: BatchDeps): Route[] {

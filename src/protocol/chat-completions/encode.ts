@@ -23,7 +23,7 @@ export interface ChatEnvelope {
   fingerprint: string;
   n: number;
   wantLogprobs: boolean;
-  /** The names of the fields in which reasoning is sent. Empty if reasoning is not sent. */
+  /** The names of the response fields for reasoning. Empty if reasoning is not sent. */
   reasoningFields: readonly string[];
   metadata: Record<string, string> | null;
   newCallId: (key?: string) => string;
@@ -32,8 +32,7 @@ export interface ChatEnvelope {
   /** Whether a tool call is sent as `function_call`, OpenAI's deprecated form, because the request has `functions`. */
   callsFunctions: boolean;
   /**
-   * The prompt's token IDs, which are sent in addition to those of the output. Null if token IDs were not
-   * requested.
+   * The prompt's token IDs, which are sent in addition to the output's token IDs. Null if token IDs were not requested.
    */
   promptIds: readonly number[] | null;
   /** Number of most likely tokens to report per prompt token; null if not requested. */
@@ -388,7 +387,7 @@ export class ChatStreamEncoder implements ChatEncoder {
   }
 }
 
-/** How a stream reports usage. */
+/** Usage reporting in a stream. */
 export interface StreamUsage {
   /** Whether a separate chunk at the end reports the usage. */
   readonly atEnd: boolean;

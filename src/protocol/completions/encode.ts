@@ -190,7 +190,7 @@ export class PromptAnswer {
   }
 }
 
-/** The mean log probability of a choice, by which `best_of` ranks the choices. */
+/** The mean log probability of a choice, which `best_of` uses to rank the choices. */
 const mean = ({ sum, scored }: Choice): number => sum / Math.max(1, scored);
 
 /**

@@ -21,7 +21,7 @@ export interface FilePart {
   readonly origin: FileOrigin;
   /** The filename in the request. If null, the stored file's name is used. */
   readonly filename: string | null;
-  /** The kind of content that can replace this part. */
+  /** The type of content that can replace this part. */
   readonly takes: 'image' | 'text' | 'both';
   /** Replaces this part of the request body with the contents of the file. */
   replace(contents: FileContents): void;

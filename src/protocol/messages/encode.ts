@@ -45,7 +45,7 @@ type BlockStart =
   | { type: 'text' }
   | { type: 'tool_use' | 'server_tool_use'; id: string; name: string }
   | { type: 'mcp_tool_use'; id: string; name: string; server: string }
-  /** Complete from the start. */
+  /** A block that is complete from the start. */
   | { type: 'mcp_tool_result'; id: string; outcome: McpOutcome }
   | { type: 'mcp_tool_listing'; server: string; tools: readonly McpTool[] }
   | { type: 'web_search_tool_result'; id: string; outcome: SearchOutcome };

@@ -1,5 +1,5 @@
 // Tools that Anthropic defines by type and date. A tool that the client runs becomes a function with the published
-// parameters; a tool that Anthropic's servers run is left out. Parameters: https://docs.claude.com (tool use). No side
+// parameters; a tool that Anthropic's servers run is omitted. Parameters: https://docs.claude.com (tool use). No side
 // effects.
 import type { JsonSchema } from '../../generation/types.js';
 import { unreadMembers, type Unshown } from '../unread.js';
@@ -157,5 +157,5 @@ export const unreadSettings: Unshown = (tool) => {
   return (type.startsWith('computer_') ? unreadOfComputer : unreadSetting)(tool);
 };
 
-/** Whether a tool is Anthropic's own tool search, with which its servers find deferred tools. */
+/** Whether a tool is Anthropic's own tool search, which its servers use to find deferred tools. */
 export const isToolSearch = (type: string): boolean => type.startsWith('tool_search_tool_');

@@ -16,7 +16,7 @@ export interface ListedAdapter {
 }
 
 export interface AdapterRoutesOptions {
-  /** Lists the adapters in the order in which they were added. */
+  /** Lists the adapters in insertion order. */
   list(): readonly ListedAdapter[];
   /** Loads an adapter. Resolves to its public name when every thread serves it. Rejects with ApiError. */
   load(
@@ -35,7 +35,7 @@ const MAX_SCALE = 100;
 export const loadAdapterSchema = z.object({
   lora_name: z.string().min(1).max(192),
   lora_path: z.string().min(1).max(4096),
-  /** The model to which the adapter applies. Not needed if only one local model is served. */
+  /** The adapter's base model. Not needed if only one local model is served. */
   base_model_name: z.string().min(1).max(128).nullish(),
   /** Multiplies the adapter's output. Default: 1. */
   scale: z.number().min(-MAX_SCALE).max(MAX_SCALE).nullish(),

@@ -19,7 +19,7 @@ const MAX_SHOWN = 500;
 export interface DiagnosticsOptions {
   /** The ID of this response. */
   readonly id: string;
-  /** The ID of the response to whose prompt this prompt is compared; null if none. */
+  /** ID of the response whose prompt is compared with this prompt; null if none. */
   readonly comparedId: string | null;
   readonly compactions?: number;
 }
@@ -120,7 +120,7 @@ function loggedComparison(diagnosis: CacheDiagnosis): Record<string, string | nu
   return { cache_comparison: comparison, cache_matched_tokens: matched, cache_missed_tokens: missed };
 }
 
-/** The parts of a prompt, in the order in which the log lists their changes. */
+/** The parts of a prompt, in the log's order. */
 const LOGGED: readonly PromptPart[] = [
   'model',
   'tools',

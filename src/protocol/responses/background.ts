@@ -301,8 +301,8 @@ export class BackgroundRun implements EventSource {
     if (this.#state === 'abandoned') return;
     this.#push(event);
     if (event.type === 'response.in_progress' && this.#turn !== null) {
-      // Only polling clients see this status, so the code below does not wait until it is stored. The final state
-      // overwrites it.
+      // Only polling clients can observe this status, so the code below does not wait until it is stored. The final
+      // state overwrites it.
       this.#progress = this.responses.save(this.#turn.record()).catch((error: unknown) => this.#unexpected(error));
     }
     if (++this.#unflushed >= FLUSH_EVENTS || (this.#watchers.size > 0 && !this.#resting)) this.flush();

@@ -177,7 +177,7 @@ export class OpenCustomCall extends OpenItemBase<CustomToolCallItem> {
   }
 }
 
-/** How a response's reasoning is shown. */
+/** How a response presents reasoning. */
 export interface ReasoningForm {
   /**
    * If true, the text is emitted as `summary`, with event names on which both standards agree. If false, it is emitted

@@ -30,7 +30,7 @@ export interface MachineOptions {
   /** Maps the model's tool names to the client's, for custom tools and tools in namespaces. */
   toolNames: ReadonlyMap<string, ToolName>;
   searchForm: SearchForm;
-  /** Receives the events. Null: only the resource is needed. */
+  /** Receives the events. Null if only the resource is needed. */
   take: ((event: WireEvent) => void) | null;
 }
 
@@ -176,7 +176,7 @@ export class ResponseMachine {
     else this.resource.incomplete_details = { reason: 'max_output_tokens' };
   }
 
-  /** Ends a request that only prepares the prompt and generates nothing. */
+  /** Ends a request that only prepares the prompt and generates no output. */
   endPrewarm(usage: Usage, completedAt: number): void {
     this.#run();
     this.#settle('completed', usage);
@@ -195,8 +195,8 @@ export class ResponseMachine {
   }
 
   /**
-   * Called when the generation has failed. The open item is kept in its current state, without `.done` events. `usage`
-   * is null if nothing was generated. failure() emits the response's last events.
+   * Called when the generation has failed. The open item is kept in its current state, without `.done` events. `usage`:
+   * null if no output was generated. failure() emits the response's last events.
    */
   settleFailure(error: ApiError, usage: Usage | null): void {
     if (this.#open instanceof OpenCustomCall) this.#open.flush();

@@ -1,4 +1,4 @@
-// Looks up the stored data to which a request refers: the chain of responses that it continues, and items by ID.
+// Looks up the stored data that a request refers to: the chain of responses that it continues, and items by ID.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { ServedModel } from '../../generation/served-models.js';

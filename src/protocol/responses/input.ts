@@ -58,7 +58,7 @@ export interface ReadInput {
   leftOut: LeftOut[];
   /** Tool lists from items that add tools. */
   tools: ToolList[];
-  /** ID of the item with which the prompt starts, after the system messages; null if it starts with the first item. */
+  /** ID of the prompt's first item after the system messages; null if the prompt starts with the very first item. */
   windowStart: string | null;
   /** Number of summaries in the prompt. */
   compactions: number;
@@ -149,7 +149,7 @@ export function readInput(input: string | readonly WireItem[], seals: OpenedSeal
 }
 
 interface Placed {
-  /** An item. `unknown`: a reasoning item of which only the ID is known. */
+  /** An item. `unknown`: a reasoning item that is known only by its ID. */
   kept: KeptItem | { type: 'unknown' };
   images: readonly Uint8Array[] | undefined;
   path: string;

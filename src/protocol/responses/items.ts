@@ -19,8 +19,7 @@ export type KeptPart =
 export type Role = 'user' | 'system' | 'developer' | 'assistant';
 
 /**
- * The member of a stored reasoning item that contains the upstream's own block. Clients neither see nor set this
- * member.
+ * The member of a stored reasoning item that contains the upstream's own block. Clients can neither read nor set it.
  */
 export const ORIGIN = 'monolith_origin';
 
@@ -35,7 +34,7 @@ export const withOrigin = (
 /** The member of a stored web search item that contains the results. Sent to clients only on request. */
 export const RESULTS = 'monolith_results';
 
-/** Members that clients neither see nor set. */
+/** Members that clients can neither read nor set. */
 export const HIDDEN: ReadonlySet<string> = new Set([ORIGIN, RESULTS]);
 
 export const withResults = (

@@ -54,7 +54,7 @@ export interface ParseOptions {
   looksAtModel?: boolean;
 }
 
-/** The stored objects to which the request refers. The caller looks them up. */
+/** The stored objects that the request refers to. The caller looks them up. */
 export interface ContentContext {
   model: ServedModel;
   /** The chain named by `previousId`, root first; [] if there is none. See findChain(). */
@@ -81,7 +81,7 @@ export interface ParsedCreate {
    * none.
    */
   conversationId: string | null;
-  /** IDs of stored items to which the input refers. May include items of the chain. */
+  /** IDs of stored items that the input refers to. May include items of the chain. */
   references: readonly string[];
   /** Runs the checks that follow the model lookup. Throws ApiError 422 or 404 item_not_found. */
   content(context: ContentContext): CreateGeneration;

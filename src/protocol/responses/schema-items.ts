@@ -11,7 +11,7 @@ import { opaque } from '../unread.js';
 
 const text = z.string();
 
-/** IDs under which items are stored and later looked up. */
+/** IDs used to store items and to look them up later. */
 const storedId = clientId().refine(isWhole, { error: BROKEN_TEXT });
 /** IDs of items that clients send back. An empty string counts as absent. */
 const itemId = z.string().max(MAX_ID).refine(isWhole, { error: BROKEN_TEXT }).nullish();

@@ -36,8 +36,7 @@ const REPORT_MS = 2_000;
 const UNSTORED_S = 600;
 const LOOK_AT = 500;
 /**
- * Interval in ms at which organizations are checked for deletion by another process, and number of organizations per
- * check.
+ * Interval, in ms, between checks for organizations deleted by another process, and number of organizations per check.
  */
 const DELETED_MS = 5_000;
 const DELETED_AT = 200;

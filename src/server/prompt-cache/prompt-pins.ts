@@ -19,7 +19,7 @@ import type { Log } from '../../telemetry/types.js';
 import { shownOf, type PinnedContent } from './pinned-content.js';
 import { compute, sharedPrefix } from './prompt-prefix.js';
 
-/** Interval in ms at which pinned prompts are checked. */
+/** Interval between checks of pinned prompts, in ms. */
 const LOOK_MS = 5_000;
 /**
  * Delay, in ms, between two attempts to restore a prompt's missing pages. Doubled after each attempt, up to
@@ -27,13 +27,13 @@ const LOOK_MS = 5_000;
  */
 const RETRY_MS = 10_000;
 const MAX_RETRY_MS = 600_000;
-/** Maximum time in ms for which warm() waits until the pages are on disk. */
+/** Maximum time, in ms, that warm() waits until the pages are on disk. */
 const STORED_MS = 20_000;
 const STORED_LOOK_MS = 50;
 const SHOWN_CHARACTERS = 80;
 /**
- * Interval in ms at which a complete prompt is rendered again. It is also rendered again when the date changes, because
- * chat templates may contain the time or date.
+ * Interval, in ms, between renderings of a complete prompt. The prompt is also rendered again when the date changes,
+ * because chat templates may contain the time or date.
  */
 const RENDER_MS = 3_600_000;
 const UNREADABLE = 'its text cannot be read, because it was sealed with a key that is missing';

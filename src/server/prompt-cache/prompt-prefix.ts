@@ -45,7 +45,7 @@ export interface Computation {
   readonly model: string;
   readonly tokens: Int32Array;
   readonly context: RequestContext;
-  /** The label under which the engine exports the pages (see labels.ts). */
+  /** The label for the exported pages (see labels.ts). */
   readonly label: string;
   readonly signal: AbortSignal;
 }

@@ -216,7 +216,7 @@ export class HttpWorkers {
       this.#ended(thread);
       exited.resolve();
     });
-    // If nothing awaits these promises, a rejection is only logged.
+    // If these promises are not awaited, a rejection is only logged.
     for (const { promise } of [opened, loaded]) promise.catch(() => undefined);
     return thread;
   }

@@ -17,7 +17,7 @@ import { PortBus } from './hub-bus.js';
 
 export interface WorkerStart {
   config: Config;
-  /** Starts at 1. */
+  /** Index of the worker, starting at 1. */
   index: number;
   /** Number of HTTP workers in the server; see thread-count.ts. */
   threads: number;

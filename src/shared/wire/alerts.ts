@@ -35,7 +35,7 @@ export interface AlertIncident {
   process: string | null;
   look_at: string;
   began_at: string;
-  /** Null: the incident is active. */
+  /** Null while the incident is active. */
   ended_at: string | null;
   /** The measurement when the incident was closed. */
   end: string | null;
@@ -50,7 +50,7 @@ export interface AlertMeasure {
   /** The current value; null if nothing was measured (see `note`). */
   value: string | null;
   threshold: string;
-  /** unknown: too little was measured. */
+  /** unknown: there is too little data. */
   state: 'ok' | 'alert' | 'unknown';
   note: string | null;
 }

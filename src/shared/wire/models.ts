@@ -3,7 +3,7 @@
 /** GET …/models: the models that the organization may use, highest tier first. */
 export interface DashboardModel {
   id: string;
-  /** The model to which a LoRA adapter applies; null if this is not an adapter. */
+  /** A LoRA adapter's base model; null if this is not an adapter. */
   adapter_of: string | null;
   display_name: string;
   lifecycle: 'active' | 'deprecated' | 'retired';

@@ -4,7 +4,7 @@
 export interface DashboardImagePlan {
   width: number;
   height: number;
-  /** Prompt tokens. */
+  /** Number of prompt tokens. */
   tokens: number;
   /** Tile grid; 1 x 1 = a single tile; 0 x 0 = a single tile that counts as an overview. */
   columns: number;
@@ -42,7 +42,7 @@ export interface SavedItem {
   /** Whether the organization's members can see the item. */
   shared: boolean;
   own: boolean;
-  /** The owner's name. */
+  /** Name of the item's owner. */
   by: string;
   created_at: string;
   expires_at: string | null;

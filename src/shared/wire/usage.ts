@@ -33,7 +33,7 @@ export interface UsageRowObject {
   /** Cost at current prices, in their currency; null if none of the models has a price. */
   cost: number | null;
 }
-/** Per million tokens. */
+/** Prices per million tokens. */
 export interface ModelPrice {
   input: number;
   cached_input: number;
@@ -75,9 +75,9 @@ export interface PartBudgetObject {
    * is the first key's ID.
    */
   id: string;
-  /** Null: removed. */
+  /** Null removes the budget. */
   amount: number | null;
-  /** Null: no prices are set. */
+  /** Null if no prices are set. */
   spent: number | null;
   /** The keys whose spending counts. */
   api_keys: readonly string[];

@@ -25,7 +25,7 @@ export interface WebhookObject {
 }
 
 export interface CreatedWebhook extends WebhookObject {
-  /** Sent only in this response. */
+  /** Only responses of this type contain the secret. */
   readonly secret: string;
 }
 

@@ -1,5 +1,5 @@
 // A Store on LMDB, with values encoded by msgpackr. Several processes (a server and the command line) may have it open
-// concurrently; each sees the others' commits starting with its next event-loop turn.
+// concurrently. Other processes' commits become visible with the next event-loop turn.
 
 import { existsSync, openSync, closeSync, fsyncSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';

@@ -23,8 +23,7 @@ import { syncPath } from '../sync-path.js';
 const MAKING = 'new-';
 
 /**
- * `file`: a data.mdb in an existing directory. `mapBytes`: maximum size to which it may grow. Throws the file system's
- * error.
+ * `file`: a data.mdb in an existing directory. `mapBytes`: maximum size of the file. Throws the file system's error.
  */
 export function ensureDatabase(file: string, mapBytes: number): void {
   const folder = dirname(file);

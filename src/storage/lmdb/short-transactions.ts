@@ -7,7 +7,8 @@ import { undoneBy } from '../store.js';
 import type { Store } from '../store.js';
 
 /**
- * Milliseconds for which a transaction may block the event loop, not counting the rows of the response being processed.
+ * Maximum time, in ms, that a transaction may block the event loop, not counting the rows of the response being
+ * processed.
  */
 const SLICE_MS = 5;
 /**

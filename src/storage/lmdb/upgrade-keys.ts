@@ -20,7 +20,7 @@ interface KeyRow {
 
 const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
-/** Call within a transaction. */
+/** Must be called within a transaction. */
 export function keyTheHashes(store: Store): void {
   const rows = store.table<KeyRow>('keys');
   const byHash = store.table<string>('keys-by-hash');
@@ -38,7 +38,7 @@ export function keyTheHashes(store: Store): void {
   }
 }
 
-/** Call within a transaction. */
+/** Must be called within a transaction. */
 export function flagRevokedKeys(store: Store, now = Date.now()): void {
   const rows = store.table<KeyRow>('keys');
   const byOrganization = store.table<number | null>('keys-by-organization');

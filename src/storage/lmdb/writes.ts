@@ -207,7 +207,7 @@ const isPanic = (error: unknown): boolean =>
   codeOf(error) === PANIC || (error instanceof Error && error.message.includes('MDB_PANIC'));
 
 /**
- * Whether the error is one of LMDB's own limit errors (transaction or map full), after which nothing has been written.
+ * Whether the error is one of LMDB's own limit errors (transaction or map full), after which no data has been written.
  */
 function isLimit(error: unknown): boolean {
   const code = codeOf(error);

@@ -78,7 +78,7 @@ const MIN_LOCK_MS = 25;
 /** Pause between two attempts at a migration, so that queued requests can run after it has given way. */
 const NEXT_TRY_MS = 250;
 const OLDEST_SERVER = 130_000;
-/** The first table version at which the version table records which releases are compatible with each version. */
+/** The first table version with a version table that records the compatible releases of each version. */
 const SAYS_OLDEST = 7;
 
 /** The table version that this release requires. */

@@ -13,7 +13,7 @@ export const CHANNEL = 'monolith';
 export const MAX_MESSAGE_BYTES = 7_900;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 2_000;
-/** Interval at which a query is sent to detect a dead connection that was never closed. */
+/** Interval between queries that detect a dead connection that was never closed. */
 const PING_MS = 5_000;
 const PING_ANSWER_MS = 3_000;
 

@@ -14,11 +14,11 @@ type Answer<T extends Topic> = BusTopics[T]['answer'];
 type Listener = (message: never) => unknown;
 type Logged = BusTopics['response.logged']['message'];
 
-/** Topics on which other processes are queried. */
+/** Topics of queries to other processes. */
 const ASKED: ReadonlySet<Topic> = new Set(['response.cancel', 'response.running']);
 const PREFIX = 'bus ';
 const TIMEOUT_MS = 1_000;
-/** Interval at which an unanswered query is repeated. */
+/** Repetition interval of an unanswered query. */
 const AGAIN_MS = 300;
 /** Log growth within this time is reported in a single message. */
 const GATHER_MS = 40;

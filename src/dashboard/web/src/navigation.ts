@@ -104,7 +104,7 @@ export const NAVIGATION: readonly NavigationGroup[] = [
 
 export type Area = 'organization' | 'operator';
 
-/** The area to which a page belongs; null if it belongs to both, such as the profile. */
+/** The area of a page; null for pages in both areas, such as the profile. */
 export const areaOf = (path: string): Area | null =>
   path.startsWith('/operator/') ? 'operator' : path === '/profile' ? null : 'organization';
 

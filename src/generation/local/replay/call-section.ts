@@ -8,7 +8,7 @@ import type { ToolCall } from '../../types.js';
 export interface ReadCall extends Pick<ToolCall, 'name' | 'arguments'> {
   /**
    * The call's text apart from its arguments, as returned by ToolSyntax.ordered(), or without white space if the syntax
-   * has no such method. Null: the arguments do not occur in the call's text as JSON.
+   * has no such method. Null if the arguments do not occur in the call's text as JSON.
    */
   readonly around: string | null;
   /** The ID that the model chose; null if it has not chosen an ID or the syntax has no IDs. */

@@ -57,8 +57,8 @@ interface Splice {
 }
 
 /**
- * `at`: the offset of an item's mark in the prompt `plain`. `before`: the offset at which the previous item ends or, if
- * that item is not replaced, the offset of its mark.
+ * `at`: the offset of an item's mark in the prompt `plain`. `before`: the end offset of the previous item or, if that
+ * item is not replaced, the offset of its mark.
  */
 interface Place {
   readonly plain: string;
@@ -266,7 +266,7 @@ const isSame = ({ calls: read }: CallSection, calls: readonly ToolCall[]): boole
   );
 
 /**
- * Returns the offset in `shownText` at which the rendered section `shown` ends, if it ends in the same way as the
+ * Returns the offset in `shownText` where the rendered section `shown` ends, if it ends in the same way as the
  * generated section `written` in `text`: with its closing marker or, if the output stopped before the marker, with the
  * last call and the same white space. Returns null if it ends differently.
  */

@@ -1,7 +1,7 @@
-// The text of a choice's generated tokens, from which the tokens of a substring can be found.
+// The text of a choice's generated tokens, used to find the tokens of a substring.
 import type { Engine } from '../../../engine/engine.js';
 
-/** The text of a sequence of tokens, and the byte offset at which each token starts. */
+/** The text of a token sequence, and the start offset of each token in bytes. */
 export class TokenText {
   private constructor(
     readonly text: string,

@@ -99,7 +99,7 @@ class BraceFormat {
   }
 }
 
-/** None is a value, too. */
+/** None is also a value. */
 function missing(reason: string, present: boolean | undefined): null {
   if (present !== true) throw new TemplateFault(reason);
   return null;
@@ -152,7 +152,7 @@ function parseSpecification(text: string): Specification {
   };
 }
 
-/** Python's format(). */
+/** Implements Python's format(). */
 function formatValue(run: Run, value: Value, specification: string): string {
   if (specification === '') return str(run, value);
   const spec = parseSpecification(specification);

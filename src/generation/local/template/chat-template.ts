@@ -87,7 +87,7 @@ export class ChatTemplate {
     }
   }
 
-  /** The text with which the template starts a response, or '' if it cannot be determined. */
+  /** The text that the template puts at the start of a response, or '' if it cannot be determined. */
   generationPrompt(enableThinking: boolean, effort: string | undefined): string {
     const key = `${enableThinking} ${effort ?? ''}`;
     let text = this.#generationPrompts.get(key);

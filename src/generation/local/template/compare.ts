@@ -1,4 +1,4 @@
-// Comparisons as Python makes them.
+// Comparisons with Python's semantics.
 import { compareTexts } from './code-points.js';
 import { items, itemsOrNull } from './iterate.js';
 import { searchSteps } from './limits.js';

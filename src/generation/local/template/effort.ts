@@ -5,7 +5,7 @@ import { REASONING_EFFORTS, type ReasoningEffort } from '../../types.js';
 type Level = Exclude<ReasoningEffort, 'none'>;
 const LEVELS = REASONING_EFFORTS.filter((effort): effort is Level => effort !== 'none');
 
-/** The words with which templates turn reasoning off. */
+/** The words that turn reasoning off in templates. */
 const OFF_WORDS = ['no_think', 'none'] as const;
 
 /** The levels offered for templates that print any word (gpt-oss). */
@@ -14,11 +14,11 @@ const PRINTED: readonly Level[] = ['low', 'medium', 'high'];
 /** A word that no template knows. */
 const UNKNOWN = 'probe-effort';
 
-/** Index of the lowest level that asks for more reasoning than usual. */
+/** Index of the lowest level with more reasoning than usual. */
 const FIRST_HIGH = LEVELS.indexOf('high');
 
 export class TemplateEfforts {
-  /** The template's word for a request without an effort. Undefined: the variable is not set. */
+  /** The template's word for a request without an effort. If undefined, the variable is not set. */
   readonly standard: string | undefined;
   readonly #levels: readonly Level[];
   /** Whether the template fails for words that it does not know. */

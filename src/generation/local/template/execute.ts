@@ -29,7 +29,7 @@ export interface ScopedBlock {
   readonly begin: (scope: Scope) => Scope;
 }
 
-/** `symbols`: what the block declares. */
+/** `symbols`: the variables that the block declares. */
 export function compileScoped(block: tree.Block, symbols: Symbols): ScopedBlock {
   symbols.analyze(block);
   const execute = compileBlock(block, { soft: false, symbols });
@@ -329,7 +329,7 @@ function compileAutoescape(
   };
 }
 
-/** The variable `self`, through which a template prints one of its blocks again. */
+/** The variable `self`, which a template uses to print one of its blocks again. */
 export class BlockReferences extends PythonObject {
   readonly typeName = 'TemplateReference';
 

@@ -12,7 +12,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '"': '&#34;',
 };
 
-/** Markup stays as it is. */
+/** Markup is left unchanged. */
 export function escapeHtml(run: Run, value: Value): string {
   if (value instanceof Markup) return value.text;
   const text = str(run, value);

@@ -23,7 +23,7 @@ export const TEMPLATE_LIMITS = {
    */
   stepsPerCharacter: 1,
   stepsPerValue: 64,
-  /** Maximum for any render. */
+  /** Maximum number of steps of any render. */
   mostSteps: 16_000_000,
   /** Maximum length of a range(). */
   range: 100_000,

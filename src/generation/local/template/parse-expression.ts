@@ -222,7 +222,7 @@ export class ExpressionParser {
     if (type === 'constant') {
       stream.next();
       let whole = value!;
-      // Adjacent string literals are one.
+      // Adjacent string literals are concatenated.
       for (; typeof whole === 'string' && typeof stream.current.value === 'string'; stream.next())
         whole += stream.current.value;
       return { type: 'constant', value: whole };

@@ -81,7 +81,7 @@ function objectText(run: Run, value: Exclude<Value, null | boolean | number | bi
     return `<Namespace ${repr(run, dict)}>`;
   }
   if (value instanceof Bytes) return bytesText(value.bytes);
-  // Python adds an address.
+  // Python also prints an address.
   if (value instanceof Callable)
     return `<${value.typeName} ${value.typeName === 'Macro' ? macroName(value) : value.name}>`;
   if (value instanceof Lazy) return `<${value.typeName} object>`;

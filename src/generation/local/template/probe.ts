@@ -1,5 +1,5 @@
 // Detects what a chat template supports by rendering small conversations and searching the output. Templates silently
-// drop what they do not support. Runs once per loaded model.
+// drop content that they do not support. Runs once per loaded model.
 import type { ReasoningMarkers } from '../reasoning.js';
 import type { TemplateContext, TemplateMessage, TemplateTool } from './context.js';
 import { TemplateError } from './limits.js';

@@ -25,7 +25,7 @@ export interface Language {
 
 /**
  * Cached JSON of lists and dicts that are shared between renders, with the number of steps that serializing it takes.
- * Null: not serialized yet.
+ * Null if not serialized yet.
  */
 export type KnownJson = WeakMap<object, { readonly text: string; readonly steps: number } | null>;
 

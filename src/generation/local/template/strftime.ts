@@ -19,7 +19,7 @@ const MONTHS = [
 const MS_OF_DAY = 86_400_000;
 const MAX_FORMAT = 256;
 
-/** Directives that stand for others. */
+/** Directives that are abbreviations for other directives. */
 const COMPOSED: Readonly<Record<string, string>> = {
   c: '%a %b %e %H:%M:%S %Y',
   D: '%m/%d/%y',

@@ -173,7 +173,7 @@ const partition = (name: 'partition' | 'rpartition'): Method =>
     return new Tuple([text.slice(0, at), separator, text.slice(at + separator.length)]);
   });
 
-/** Fills a text up to a width. */
+/** Pads a text to a width. */
 export function justified(
   run: Run,
   text: string,

@@ -35,7 +35,7 @@ export abstract class PythonObject {
 export class Undefined extends PythonObject {
   readonly typeName = 'Undefined';
 
-  /** `describe`: returns a description of what does not exist. Called only if the value is used. */
+  /** `describe`: returns a description of the missing value. Called only if the value is used. */
   constructor(private readonly describe: () => string) {
     super();
   }
@@ -74,7 +74,7 @@ export class Bytes extends PythonObject {
 export class Tuple extends PythonObject {
   readonly typeName = 'tuple';
 
-  /** `names`: the names under which the items are also attributes, as in a named tuple. */
+  /** `names`: attribute names of the items, as in a named tuple. */
   constructor(
     readonly items: readonly Value[],
     private readonly names: readonly string[] = [],
@@ -88,8 +88,7 @@ export class Tuple extends PythonObject {
 }
 
 /**
- * A dict key in the form in which Map compares keys. Keys that are equal in Python, such as 1, 1.0 and True, have the
- * same form.
+ * A dict key in the form that Map compares. Keys that are equal in Python, such as 1, 1.0 and True, have the same form.
  */
 type HashedKey = string | number | bigint | null | object;
 

@@ -4,8 +4,8 @@ import type { CallableTools, CallReader, CallSink, CallState } from './call-read
 import { At, JsonScanner } from './json-scanner.js';
 
 /**
- * A header at the start of a text, with the tool's name and its length. `more`: the text may be the beginning of a
- * header. Null: not a header.
+ * A header at the start of a text, with the tool's name and its length. `more`: whether the text may be the beginning
+ * of a header. Null if the text is not a header.
  */
 export type Header = { readonly name: string; readonly length: number } | 'more' | null;
 

@@ -30,10 +30,7 @@ export interface ToolSyntax extends CallSyntax {
      * The text between the end of one call and the arguments of the next. `number`: minimum number of preceding calls.
      */
     next(tool: string, number: number): string;
-    /**
-     * Present if the text contains the call's number: the number of calls for which the grammar distinguishes the
-     * numbers.
-     */
+    /** Present if the text contains the call's number: how many call numbers the grammar distinguishes. */
     readonly numbered?: number;
     /** The text after the last call that ends the section. */
     readonly end: string;

@@ -103,7 +103,7 @@ const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([
   ['None', 'null'],
 ]);
 
-/** Returns the text in the form in which it may be JSON: trimmed, and with Python's literals replaced. */
+/** Returns the text in a form that may be JSON: trimmed, and with Python's literals replaced. */
 export function jsonWord(text: string): string {
   const trimmed = text.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
   return PYTHON_WORDS.get(trimmed) ?? trimmed;

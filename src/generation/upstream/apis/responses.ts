@@ -401,7 +401,7 @@ class ResponsesReader implements AnswerReader {
     }
   }
 
-  /** `by`: the end reported by the event type. Null: the response object reports it. */
+  /** `by`: the end reported by the event type; null if the response object reports it. */
   *#ended(response: Json, by: 'completed' | 'incomplete' | null): Generator<void, void> {
     if (this.answer.hasEnded(0)) return; // sent twice
     yield* this.#missing(listIn(response['output']).map(objectIn));

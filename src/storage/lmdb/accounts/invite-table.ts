@@ -75,7 +75,7 @@ export class InviteTable {
     return invite;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   revoke(invite: Invite): void {
     this.put({ ...invite, revokedAt: this.now() });
   }
@@ -90,7 +90,7 @@ export class InviteTable {
     return over;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   accept(invite: Invite): void {
     this.put({ ...invite, acceptedAt: this.now() });
   }

@@ -60,7 +60,7 @@ export class OrganizationTable {
     );
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   create(name: string): Organization {
     const organization: Organization = {
       id: newAccountId('org'),
@@ -82,7 +82,7 @@ export class OrganizationTable {
     return changed;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   markDeleted(id: string): void {
     const organization = this.get(id);
     if (organization !== undefined)

@@ -1,4 +1,4 @@
-// SealerState in the `secrets` table.
+// Implements SealerState on the `secrets` table.
 
 import { randomBytes } from 'node:crypto';
 import type { Store, Table } from '../../store.js';

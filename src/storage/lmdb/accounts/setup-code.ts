@@ -35,7 +35,7 @@ export class SetupCode {
     return a.length === b.length && timingSafeEqual(a, b);
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   remove(): void {
     void this.secrets.remove(ROW);
   }

@@ -51,7 +51,7 @@ export class TokenTable {
     return found;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   removeOf(userId: string, purpose: TokenPurpose): void {
     const hash = this.hashes.get(['user', userId, purpose]);
     if (hash === undefined) return;
@@ -59,7 +59,7 @@ export class TokenTable {
     void this.hashes.remove(['user', userId, purpose]);
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   removeAllOf(userId: string): void {
     for (const purpose of TOKEN_PURPOSES) this.removeOf(userId, purpose);
   }

@@ -91,7 +91,7 @@ export class UserTable {
     return changed;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   remove(id: string): void {
     const user = this.users.get(id);
     if (user === undefined) return;

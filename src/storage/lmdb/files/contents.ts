@@ -22,7 +22,7 @@ interface Contents {
   organizationId: string;
   /** Number of bytes that the contents count toward the total sizes. */
   bytes: number;
-  /** Time at which unfinished contents are erased, in seconds since 1970. Null: the contents belong to a file. */
+  /** Time at which unfinished contents are erased, in seconds since 1970. Null if the contents belong to a file. */
   deadline: number | null;
 }
 

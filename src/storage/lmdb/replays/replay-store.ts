@@ -1,4 +1,4 @@
-// ReplayStore in four tables:
+// Implements ReplayStore on four tables:
 //
 //   replays              [organization, key]                    → the item
 //   replays-by-time      [organization, expires at, key]        → size in bytes

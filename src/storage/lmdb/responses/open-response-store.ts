@@ -46,7 +46,7 @@ const INLINE_IMAGE_BYTES = 1024 ** 2;
 // Number of items written per step.
 const STAGE_ITEMS = 1_024;
 const STAGE_IMAGE_BYTES = 8 * 1024 ** 2;
-/** Interval at which write failures are logged. Every save fails while the disk is full. */
+/** Minimum interval between logged write failures, because every save fails while the disk is full. */
 const FAILURE_LOG_MS = 60_000;
 
 export interface ResponseStoreOptions {
@@ -303,7 +303,7 @@ class TableResponseStore implements ResponseStore {
     );
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   #append(id: string, events: readonly StoredEvent[]): void {
     const [first] = events;
     if (first !== undefined)
@@ -363,7 +363,7 @@ class TableResponseStore implements ResponseStore {
       const isFailed = await this.#tables.store.transaction(() => {
         void this.#tables.times.remove(key);
         const head = this.#tables.heads.get(id);
-        // changed in the meantime
+        // The response has changed in the meantime.
         if (failed === null || head === undefined || head.dead || !isUnfinished(head.status)) return false;
         return this.#write(failed.record, itemParts(failed.record, ['output']));
       });

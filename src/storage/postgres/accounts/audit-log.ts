@@ -11,7 +11,7 @@ const SWEPT_AT_ONCE = 1_000;
 /** Number of entries read at a time while a list is filtered. An organization has at most MAX_AUDIT_ENTRIES. */
 const SLICE = 200;
 
-/** Must be called within the account transaction (work.ts) to which the entry belongs. */
+/** Must be called within the account transaction (work.ts) that the entry belongs to. */
 export async function noteAudit(
   sql: Queryable,
   organizationId: string | null,

@@ -68,7 +68,7 @@ export async function identityOwner(sql: Queryable, identity: ForeignIdentity): 
   )[0]?.user_id;
 }
 
-/** Call within a transaction. */
+/** Must be called within a transaction. */
 export async function putIdentity(sql: Queryable, userId: string, identity: ForeignIdentity): Promise<void> {
   await sql.query('INSERT INTO identities (hash, user_id, issuer) VALUES ($1, $2, $3)', [
     identityHash(identity),

@@ -127,7 +127,8 @@ export class ResponseErasure {
   }
 
   /**
-   * Erases the responses that are no longer needed. Returns the IDs from which erasing must continue toward the root.
+   * Erases the responses that are no longer needed. Returns the IDs of the responses where erasing must continue toward
+   * the root.
    */
   async #erase(within: Queryable, due: readonly string[]): Promise<string[]> {
     const near = new Map(

@@ -39,7 +39,7 @@ export class PostgresBudgetStore implements BudgetStore {
   }
 }
 
-/** Call within a transaction of AccountWork. */
+/** Must be called within a transaction of AccountWork. */
 async function put(
   sql: Queryable,
   organizationId: string,

@@ -118,7 +118,7 @@ interface Sketches {
   total_sketch: number[];
 }
 
-/** Call within a transaction. */
+/** Must be called within a transaction. */
 async function put(sql: Queryable, entries: readonly UsageEntry[]): Promise<void> {
   const { hours, months } = summedUp(entries);
   const finished = entries.filter((entry): entry is UsageEntry & { usage: FinishedUsage } => isFinished(entry.usage));

@@ -11,7 +11,7 @@ interface DialogProps {
   title: string;
   onClose: () => void;
   children: ReactNode;
-  /** Buttons at the bottom. */
+  /** Buttons at the bottom of the dialog. */
   footer?: ReactNode;
   size?: 'normal' | 'wide';
   /** Escape and clicks outside do not close the dialog. Used for content that is shown only once. */

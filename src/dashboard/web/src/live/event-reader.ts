@@ -16,7 +16,7 @@ export class StreamError extends Error {
 }
 
 export interface ReadOptions {
-  /** The connection counts as lost after this long without data or keep-alive comments. Absent: no limit. */
+  /** The connection counts as lost after this long without data or keep-alive comments. Absent means no limit. */
   idleMs?: number;
 }
 
@@ -44,7 +44,7 @@ export async function* readEvents(
       events = [];
     }
   } finally {
-    // Also runs when the consumer stops early, so that the server sees the disconnect.
+    // Also runs when the consumer stops early, so that the server notices the disconnect.
     await reader.cancel().catch(() => undefined);
   }
 }

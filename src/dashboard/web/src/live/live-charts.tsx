@@ -19,9 +19,7 @@ const CLOCK_ONLY_S = 6 * 3_600;
 export interface Shown {
   samples: Samples;
   version: number;
-  /**
-   * The range of the time axis. Null: the last five minutes, or the last minute until there is more data than that.
-   */
+  /** The range of the time axis. Null selects the last five minutes, or the last minute until there is more data. */
   span: Span | null;
   words: string;
   marks: readonly number[];

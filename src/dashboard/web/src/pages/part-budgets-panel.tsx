@@ -159,7 +159,7 @@ function PartBudgetDialog({
   free,
   onClose,
 }: {
-  /** Null: a new one. */
+  /** The budget to edit; null to create a new one. */
   budget: PartBudgetObject | null;
   name: string;
   currency: string;

@@ -3,7 +3,7 @@
 export interface PaletteItem {
   /** Unique within the palette. */
   id: string;
-  /** Heading under which the entry is listed. */
+  /** Heading of the entry's group. */
   group: string;
   label: string;
   /** Shown after the label and included in the search. */

@@ -19,7 +19,7 @@ export function AnswerView({
   actions,
 }: {
   answer: Answer;
-  /** Buttons at the bottom. */
+  /** Buttons at the bottom of the response. */
   actions?: ReactNode;
   /** Results of the response's tool calls, once they have been sent. */
   results: Readonly<Record<string, string>>;

@@ -15,7 +15,7 @@ export interface Settings {
   logprobs: string;
   maxTokens: string;
   seed: string;
-  /** '': the model's default. */
+  /** '' means the model's default. */
   effort: string;
   tools: string;
   format: 'text' | 'json_object' | 'json_schema';

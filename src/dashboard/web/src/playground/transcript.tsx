@@ -16,7 +16,7 @@ interface Props {
   turns: readonly Turn[];
   running: boolean;
   empty: ReactNode;
-  /** Absent if not possible now. */
+  /** Absent if currently not possible. */
   onRegenerate: (() => void) | undefined;
   onEdit: ((id: number, text: string) => void) | undefined;
   onResults: ((results: Record<string, string>) => void) | undefined;

@@ -261,8 +261,8 @@ function PromptCache({ detail: { parameters, text } }: { detail: RequestDetail }
 }
 
 /**
- * Shows how many cached tokens came from memory and from disk, and why pages on disk were not used. Shows nothing if
- * the server keeps no pages on disk.
+ * Shows how many cached tokens came from memory and from disk, and why pages on disk were not used. Renders nothing if
+ * the server does not keep pages on disk.
  */
 function CacheTiers({ parameters }: Pick<RequestDetail, 'parameters'>): ReactNode {
   const memory = parameters?.['cache_memory_tokens'];
