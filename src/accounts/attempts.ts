@@ -74,7 +74,7 @@ export function addressGroup(address: string): string {
       ? left
       : [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0'), ...right]
   ).map((group) => Number.parseInt(group, 16));
-  // An IPv4 address as reported by a dual-stack socket. Each such address is its own group.
+  // An IPv4 address as reported by a dual-stack socket. Each such address forms a separate group.
   if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff)
     return groups
       .slice(6)

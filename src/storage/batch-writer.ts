@@ -8,7 +8,7 @@ import type { Log } from '../telemetry/types.js';
 const FLUSH_MS = 250;
 /** Delay after a failed write. */
 const RETRY_MS = 2_000;
-/** Maximum number of entries per write, which take a few milliseconds to write. */
+/** Maximum number of entries per write. A write of this size takes a few milliseconds. */
 const BATCH = 1_000;
 /**
  * Minimum number of entries per write. If more are queued, a write takes only a fraction of the queue, because building

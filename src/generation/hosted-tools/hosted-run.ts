@@ -53,7 +53,7 @@ export function withKnownTools(request: GenerationRequest, mcp: McpDeps | undefi
   return tools.into(request, tools.unlisted.length === 0);
 }
 
-/** Wraps a prepared request so that the server runs the model's calls of its own tools. */
+/** Wraps a prepared request so that this server runs the model's calls of server-run tools. */
 export function withHostedTools(prepared: PreparedGeneration, deps: HostedDeps): PreparedGeneration {
   return { ...prepared, start: (onEvent, responseId) => new HostedRun(prepared, deps, onEvent).start(responseId) };
 }

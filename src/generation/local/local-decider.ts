@@ -1,6 +1,6 @@
 // Answers decision questions with the engine of this process. Each question is one prompt, after which the engine
-// computes the next-token distribution over the codes of the allowed answers. One instance per loaded model; holds no
-// state of requests. Event-loop thread only.
+// computes the next-token distribution over the codes of the allowed answers. One instance per loaded model; has no
+// per-request state. Event-loop thread only.
 //
 //   questions ─► prompts ─► first question, which fills the prefix cache ─► the others, 8 at a time ─► probabilities
 import type { AdapterInfo, NativeImage, SubmitOptions } from '../../engine/addon-types.js';

@@ -1,5 +1,5 @@
 // Computes embeddings and reranker scores with the engine of this process: tokenizes a request's inputs, submits them
-// to the engine together, and scales the results. One instance per loaded model; holds no state of requests. Event-loop
+// to the engine together, and scales the results. One instance per loaded model; has no per-request state. Event-loop
 // thread only.
 import { performance } from 'node:perf_hooks';
 import type { AdapterInfo, EmbeddingInfo } from '../../engine/addon-types.js';

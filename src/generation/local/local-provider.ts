@@ -1,5 +1,5 @@
 // The provider for this process's engine. Prepares a request's prompt, grammars and sampling, submits it, and converts
-// the engine's events to generation events. One instance per loaded model; holds no state of requests.
+// the engine's events to generation events. One instance per loaded model; has no per-request state.
 import { createHash, randomBytes } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
 import type { AdapterInfo, NativeImage, SubmitOptions } from '../../engine/addon-types.js';

@@ -1,5 +1,5 @@
 // Converts the inputs of a pooling request to tokens: adds prompts and special tokens, and truncates inputs that are
-// too long. One instance per loaded model; holds no state of requests.
+// too long. One instance per loaded model; has no per-request state.
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';
 import type { InputTruncation, PoolingInput, PoolingRequest } from '../pooling.js';

@@ -1,6 +1,6 @@
 // Prepares a request's images for the model: computes the number of tokens of each image from its size, then decodes,
-// splits and resizes the images for the vision encoder. One instance per loaded model with a vision encoder; holds no
-// state of requests. Event-loop thread; decoding and resizing run on other threads.
+// splits and resizes the images for the vision encoder. One instance per loaded model with a vision encoder; has no
+// per-request state. Event-loop thread; decoding and resizing run on other threads.
 import type { NativeImage, PlannedImage } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';

@@ -1,5 +1,5 @@
 // Converts a request's messages, tools and output format to the prompt text with the model's chat template. One
-// instance per loaded model; holds no state of requests. Event-loop thread only.
+// instance per loaded model; has no per-request state. Event-loop thread only.
 import { apiError, ApiError } from '../../shared/errors.js';
 import type { ChatTemplate } from './template/chat-template.js';
 import { copyNotation } from '../../shared/exact-json.js';

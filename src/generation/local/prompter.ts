@@ -1,5 +1,5 @@
 // Builds a request's prompt tokens for one model: renders the template, tokenizes the text and fits it into the
-// context. One instance per loaded model; holds no state of requests.
+// context. One instance per loaded model; has no per-request state.
 import type { CatalogModel } from '../../engine/catalog.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
@@ -45,7 +45,7 @@ const MAX_WAITING = shareOf(1 << 28);
 
 /**
  * Two slots for building prompts and two for counting tokens in the whole process, divided among its threads. Counting
- * has its own slots, so that it cannot delay generations.
+ * has separate slots, so that it cannot delay generations.
  */
 const preparing = new FairSlots(shareOf(2), 'long prompts', MAX_WAITING);
 const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING);

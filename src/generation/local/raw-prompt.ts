@@ -1,5 +1,5 @@
 // Prompts without messages: text or tokens that the model reads unchanged, or the text around a gap to be filled. One
-// instance per loaded model; holds no state of requests. Event-loop thread only.
+// instance per loaded model; has no per-request state. Event-loop thread only.
 import { filesText } from '../files-text.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';

@@ -8,7 +8,7 @@ export interface ReasoningMarkers {
   close: string;
   /**
    * The end of a rendered prompt that leaves the next section's type to the model. `open` is appended to it, so that
-   * every response starts with reasoning. In these formats, the markers are not on lines of their own.
+   * every response starts with reasoning. In these formats, the markers are not on separate lines.
    */
   turn?: string;
   /** The message syntax, for models whose responses consist of several messages. `turn` is also set. */

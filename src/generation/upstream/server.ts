@@ -32,7 +32,8 @@ export class Server {
   readonly id: string;
   readonly model: string;
   /**
-   * False after the server has rejected a request for encrypted reasoning, as servers do for models without reasoning.
+   * False once the server has rejected a request for encrypted reasoning, which servers do for models without
+   * reasoning.
    */
   encryptsReasoning = true;
   #mine = 0; // running requests of this thread

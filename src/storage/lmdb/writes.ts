@@ -67,7 +67,7 @@ export class Writes {
         } finally {
           if (status === PANIC) {
             // The batch did not start, but it kept the lock that closing the environment waits for, so the process
-            // could not exit without this.
+            // could not exit if it were not released here.
             env.resumeWriting();
             this.fail(lost('LMDB refuses every transaction after a disk error'));
           }

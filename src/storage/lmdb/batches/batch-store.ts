@@ -1,4 +1,4 @@
-// BatchStore in LMDB. Tables, keys and values (- = no value, only the key is used):
+// Implements BatchStore in LMDB. Tables, keys and values (- = no value, only the key is used):
 //
 //   batches                  id                        the batch and its job lease
 //   batches-by-organization  [organization, kind, id]  -; sorted by age, because IDs start with the time

@@ -1,4 +1,4 @@
-// CompletionStore on the tables of a Store. Table, key, value:
+// Implements CompletionStore on the tables of a Store. Table, key, value:
 //
 //   chat-completions       [organization, id]                   the head (CompletionHead)
 //   chat-completion-texts  [id, 0]                              the completion

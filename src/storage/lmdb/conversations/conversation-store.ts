@@ -1,4 +1,4 @@
-// ConversationStore on the tables of a Store:
+// Implements ConversationStore on the tables of a Store:
 //
 //   conversations         id                        the head
 //   conversation-items    [id, position]            one item

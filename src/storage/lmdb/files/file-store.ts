@@ -1,4 +1,4 @@
-// FileStore in LMDB. In addition to the tables of contents.ts, it uses (- = no value, only the key is used):
+// Implements FileStore in LMDB. In addition to the tables of contents.ts, it uses (- = no value, only the key is used):
 //
 //   files                  id                          the file's properties and segments
 //   files-by-organization  [organization, list, id]    -; the list is 'all', 'deleted' or 'purpose:' and a purpose

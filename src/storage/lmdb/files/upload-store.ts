@@ -1,4 +1,5 @@
-// UploadStore in LMDB. In addition to the tables of contents.ts, it uses (- = no value, only the key is used):
+// Implements UploadStore in LMDB. In addition to the tables of contents.ts, it uses (- = no value, only the key is
+// used):
 //
 //   uploads                  id                       the upload
 //   uploads-by-organization  [organization, id]       -

@@ -1,7 +1,7 @@
-// A ResponseStore on the tables of a Store. Each method reads everything synchronously, so it sees a single state of
-// the database. A response is written in one transaction. If its parts are large or numerous (images, hundreds of
-// items), they are written in small steps beforehand, and the head, which makes them visible, is written last. Owns the
-// response tables; event-loop thread only.
+// Implements ResponseStore on the tables of a Store. Each method reads everything synchronously, so it sees a single
+// state of the database. A response is written in one transaction. If its parts are large or numerous (images, hundreds
+// of items), they are written in small steps beforehand, and the head, which makes them visible, is written last. Owns
+// the response tables; event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import { apiError } from '../../../shared/errors.js';

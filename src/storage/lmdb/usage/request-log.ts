@@ -1,4 +1,4 @@
-// RequestLog in three tables and a row of `meta`:
+// Implements RequestLog on three tables and a row of `meta`:
 //
 //   requests                   [ended at, request id]                  everything except the text
 //   requests-by-organization   [organization, ended at, request id]    [key, model, outcome]: the filter columns

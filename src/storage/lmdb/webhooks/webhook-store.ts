@@ -1,4 +1,4 @@
-// WebhookStore on the tables of a Store. Table, key, value:
+// Implements WebhookStore on the tables of a Store. Table, key, value:
 //
 //   webhook-endpoints   [organization, id]            the endpoint
 //   webhook-jobs        id                            the job; IDs of deliveries sort by time

@@ -1,5 +1,6 @@
-// RequestLog in the `requests` table, with the number and total size of entries in `request_log_size`. Transactions
-// lock the row in `request_log_size` last. Only erasing locks it first, so that only one process erases at a time.
+// Implements RequestLog on the `requests` table, with the number and total size of entries in `request_log_size`.
+// Transactions lock the row in `request_log_size` last. Only erasing locks it first, so that only one process erases at
+// a time.
 
 import type { Database, Queryable } from '../database.js';
 import { NO_ORGANIZATION } from '../../../shared/request-entry.js';

@@ -1,5 +1,5 @@
-// A UsageStore on the usage tables. Sums are updated in place, so that several processes can add to them; rows are
-// locked in key order. Reports are summed by the database.
+// Implements UsageStore on the usage tables. Sums are updated in place, so that several processes can add to them; rows
+// are locked in key order. Reports are summed by the database.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { monthName, monthNumber } from '../../../admission/month-use.js';
