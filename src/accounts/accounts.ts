@@ -1,6 +1,6 @@
-// Authenticates API keys for each request, and provides the account operations that need no storage port of their own.
-// key-cache.ts caches keys per thread. A change invalidates this thread's cache immediately, other threads' caches
-// through the bus, and other processes' caches within a second.
+// Authenticates API keys for each request, and provides the account operations that do not have a dedicated storage
+// port. key-cache.ts caches keys per thread. A change invalidates this thread's cache immediately, other threads'
+// caches through the bus, and other processes' caches within a second.
 
 import type { Sender } from '../http/authentication.js';
 import type { Identity } from '../shared/identity.js';
@@ -17,7 +17,7 @@ import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
 import type { UnknownKeys } from './unknown-keys.js';
 
-// Interval at which times of last use are written, all in one write.
+// Interval between writes of keys' last-use times. Each flush is a single write.
 const LAST_USED_FLUSH_MS = 10_000;
 
 export type RunEndCode = 'organization_suspended' | 'service_account_disabled' | 'api_key_revoked' | 'api_key_expired';
@@ -39,7 +39,7 @@ export class Accounts {
   private readonly stopListening: () => void;
 
   /**
-   * `keyCachePolicy`: for a store that reports changes; without it, keys are cached for a second. `unknown`: limits
+   * `keyCachePolicy`: set if the store reports changes. Otherwise, keys are cached for one second. `unknown`: limits
    * unknown keys per address.
    */
   constructor(
@@ -61,8 +61,8 @@ export class Accounts {
 
   /**
    * Creates the first organization and its first key if there is none. With `chosen`, makes that key valid instead of
-   * creating one; if a later startup passes a different key, that key becomes valid too. Returns the secret only if it
-   * was created now.
+   * creating one; if a later startup passes a different key, that key becomes valid too. Returns the secret only if
+   * this call created it.
    */
   async bootstrap(chosen: string | null): Promise<{ organization: Organization; created: string | null }> {
     const organization = await this.organizations.ensureFirst();
@@ -127,8 +127,8 @@ export class Accounts {
   }
 
   /**
-   * For each key, the reason why its running requests must end; null if they may continue. For an ID that is not a
-   * key's (the playground's), only the organization is checked.
+   * For each ID, returns why its running requests must be stopped, or null if they may continue. For an ID that does
+   * not belong to a key (the playground's ID), only the organization is checked.
    */
   async runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => RunEndCode | null> {
     const { organization, keys } = await this.keyStore.standing(organizationId, keyIds.filter(isKeyId));
@@ -149,7 +149,7 @@ export class Accounts {
     return this.changes.on(listener);
   }
 
-  /** Writes the times of last use collected since the last call. */
+  /** Writes the last-use times collected since the previous call. */
   async flushLastUsed(): Promise<void> {
     await this.cache.flushLastUsed();
   }
@@ -162,8 +162,8 @@ export class Accounts {
 }
 
 /**
- * An identity that acts for an organization without a key and has all permissions, for members who use the playground.
- * Throws ApiError 403.
+ * Returns an identity with all permissions that acts for an organization without an API key. Used for members in the
+ * playground. Throws ApiError 403.
  */
 export function identityWithoutKey(organization: OrganizationView, keyId: string): Identity {
   if (organization.status !== 'active') throw organizationSuspended();

@@ -31,7 +31,10 @@ export interface NewKey {
   limits?: Record<string, LimitOverride> | null | undefined;
   expiresAt?: Date | null | undefined;
   createdBy?: string | null | undefined;
-  /** The service account that owns the key, instead of `createdBy`. `by`: the user who creates it; null: not a user. */
+  /**
+   * The service account that owns the key; replaces `createdBy`. `by`: the user who creates the key; null if it is
+   * not created by a user.
+   */
   serviceAccount?: { readonly id: string; readonly by: string | null } | undefined;
   allowedAddresses?: readonly string[] | undefined;
   temporary?: boolean | undefined;
@@ -60,13 +63,13 @@ export interface ApiKeys {
   page(organizationId: string, limit: number, after: string | null): Promise<Page<KeyRecord> | null>;
   /**
    * The secret is not stored. With `createdBy`, rejects with ApiError 403 unless that user is at least a developer at
-   * that time; with `serviceAccount`, unless `by` is an admin and the service account at least a developer. Rejects
-   * with ApiError 404 or 422.
+   * that time. With `serviceAccount`, rejects with ApiError 403 unless `by` is an admin and the service account is at
+   * least a developer. Can also reject with ApiError 404 or 422.
    */
   create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey>;
   /**
-   * Like create(), but only if no organization has a key. If there are several concurrent callers, one of them gets the
-   * key. Null if a key already exists.
+   * Like create(), but only if no organization has a key. If several callers run concurrently, only one of them gets
+   * the key. Resolves to null if a key already exists.
    */
   first(organizationId: string, fields: NewKey): Promise<CreatedKey | null>;
   /** Makes a key that the operator has chosen valid, unless it already is. */
@@ -75,9 +78,9 @@ export interface ApiKeys {
   change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null>;
   /**
    * Creates a successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy`,
-   * the successor keeps the old key's creator, as does a service account's key. With it, rejects with ApiError 403
-   * unless that user may create keys at that time. Null if not found. Rejects with ApiError 422 if the key has expired
-   * or is revoked.
+   * or if a service account owns the key, the successor keeps the old key's creator. With `createdBy`, rejects with
+   * ApiError 403 unless that user may create keys at that time. Null if not found. Rejects with ApiError 422 if the key
+   * has expired or is revoked.
    */
   rotate(
     organizationId: string,
@@ -161,7 +164,7 @@ export function newKeyRecord(
   };
 }
 
-/** The successor of a rotated key, and the rotated key as it is after the rotation. */
+/** The rotated key's successor, and the rotated key's own record after the rotation. */
 export function successorOf(
   key: KeyRecord,
   made: { id: string; secret: string; publicId: string; hash: Uint8Array; createdBy: string | null },

@@ -41,14 +41,13 @@ export interface Attempts {
 }
 
 /**
- * Limits a row's remaining time to the regular period, because a later end must have been written while the clock was
- * ahead.
+ * Caps a row's remaining time at the regular period: a later end time must have been written while the clock was ahead.
  */
 export const capped = (row: Counted, now: number): Counted =>
   isTooLong(row, now) ? { count: row.count, until: now + ATTEMPTS_MS } : row;
 export const isTooLong = ({ until }: Counted, now: number): boolean => until > now + ATTEMPTS_MS;
 
-/** Stored in place of an IP or email address: a hash, because user input can be long and is private. */
+/** The hash that is stored in place of an IP or email address, because user input can be long and is private. */
 export const subjectHash = (subject: string): string => createHash('sha256').update(subject).digest('base64url');
 
 /** `wait` is in milliseconds. */
@@ -62,9 +61,7 @@ export function tooMany(wait: number): Error {
   );
 }
 
-/**
- * The address group to which a limit applies: for IPv6, the /64 prefix, because a subscriber usually has a whole /64.
- */
+/** The address group that shares a limit: for IPv6, the /64 prefix, because a subscriber usually has a whole /64. */
 export function addressGroup(address: string): string {
   if (!isIPv6(address)) return address;
   const dotted = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
@@ -77,7 +74,7 @@ export function addressGroup(address: string): string {
       ? left
       : [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0'), ...right]
   ).map((group) => Number.parseInt(group, 16));
-  // An IPv4 address as reported by a dual-stack socket. Each such address is its own group.
+  // An IPv4 address as reported by a dual-stack socket. Each such address forms a separate group.
   if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff)
     return groups
       .slice(6)

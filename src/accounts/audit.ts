@@ -70,7 +70,7 @@ export function matchesAudit({ actor, action, target, detail }: AuditEntry, filt
 const isType = ({ type }: AuditEntry['actor'], wanted: string): boolean => type !== 'user' && type === wanted;
 
 export const AUDIT_KEPT_MS = 2 * 365 * 24 * 3_600_000;
-/** Maximum number of entries per organization. Beyond that, the oldest are deleted. */
+/** Maximum number of entries per organization. When it is exceeded, the oldest entries are deleted. */
 export const MAX_AUDIT_ENTRIES = 10_000;
 
 /** `at` is in milliseconds. */

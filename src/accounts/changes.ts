@@ -20,7 +20,10 @@ export class AccountChanges {
     this.bus?.publish('accounts.changed', { organizationId });
   }
 
-  /** Reports a change made by another process. Every thread is notified of it separately. */
+  /**
+   * Reports a change made by another process. Such changes are not forwarded over the bus, because every thread is
+   * notified separately.
+   */
   receive(organizationId: string | null): void {
     this.#notifyListeners(organizationId);
   }

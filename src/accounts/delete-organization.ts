@@ -14,8 +14,8 @@ const LATE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
 /**
- * Resolves when the organization's keys are revoked. Erasing the stored data may take longer; `erased` resolves when
- * that is done.
+ * Resolves when the organization's keys are revoked. Erasing the stored data can take longer; `erased` resolves when
+ * the data has been erased.
  */
 export async function deleteOrganization(
   organizations: Organizations,

@@ -1,5 +1,5 @@
-// Tokens for invitation links: the invitation's ID with an HMAC keyed by a secret in the database. So a pending link
-// can be shown again, and the rows alone do not reveal valid tokens. No side effects.
+// Tokens for invitation links: the invitation's ID plus an HMAC keyed by a secret in the database. This allows a
+// pending link to be shown again, while the rows alone do not reveal valid tokens. No side effects.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Role } from '../shared/wire/organizations.js';
@@ -35,7 +35,7 @@ export function shownInvite(invite: Invite, secret: Uint8Array, now: number): Sh
   };
 }
 
-/** The ID of the invitation to which a token belongs; null if the token was not created with this secret. */
+/** Returns the ID of a token's invitation, or null if the token was not created with this secret. */
 export function invitedBy(token: string, secret: Uint8Array): string | null {
   const [, bare, given] = /^([0-9A-Za-z]{24})\.([\w-]{43})$/.exec(token) ?? [];
   const id = `inv_${bare ?? ''}`;

@@ -22,7 +22,7 @@ const KNOWN_KEYS = 2 * CACHE_ENTRIES;
 // With change notifications (KeyCachePolicy), entries are valid while all changes older than this are known to have
 // arrived.
 const TRUSTED_MS = 900;
-// How long to wait for a store that may be unreachable, if the key has a cache entry.
+// How long to wait for a possibly unreachable store before using the key's cache entry.
 const ANSWER_MS = 1_000;
 // The maximum length of a configured key, with some margin.
 const MAX_KEY_LENGTH = 512;
@@ -34,7 +34,7 @@ const REFUSALS = {
 } as const;
 
 // Only existing keys are cached, so that guessed keys cannot fill the cache.
-/** `lasts`: the key is valid and has no end date, so no clock is needed to check it. */
+/** `lasts`: the key is valid and never expires, so it can be checked without a clock. */
 interface Entry {
   readonly holder: KeyHolder;
   readonly readAt: number;
@@ -116,7 +116,7 @@ export class KeyCache {
     return this.#look(digest, entry, from);
   }
 
-  /** Number of cached keys and pending times of last use. */
+  /** Number of cached keys and of pending last-use times. */
   get size(): number {
     return this.#entries.size + this.#lastUsed.size;
   }
@@ -131,7 +131,7 @@ export class KeyCache {
         if (holder.identity.organizationId === organizationId) this.#entries.delete(digest);
   }
 
-  /** Writes the times of last use collected since the last call. */
+  /** Writes the last-use times collected since the previous call. */
   async flushLastUsed(): Promise<void> {
     if (this.#lastUsed.size === 0) return;
     const times = this.#lastUsed;

@@ -1,6 +1,6 @@
-// Queue for lookups of API keys that this thread does not know: at most two run at a time, addresses take turns, and an
-// address that has sent too many unknown keys within a minute is rejected. This limits the database load that guessed
-// keys can cause. Lookups of known keys bypass the queue. Event-loop thread only.
+// Queue for lookups of API keys that this thread does not know: at most two lookups run at a time, client addresses
+// take turns, and requests from an address that has sent too many unknown keys within a minute are rejected. This
+// limits the database load that guessed keys can cause. Lookups of known keys bypass the queue. Event-loop thread only.
 
 import { apiError } from '../shared/errors.js';
 import { addressGroup } from './attempts.js';
@@ -12,15 +12,15 @@ const MAX_WAITING = 1_000;
 export class KeyLookups {
   #running = 0;
   #waiting = 0;
-  /** Waiting lookups by address. The addresses are in the order of their turns. */
+  /** Waiting lookups by client address, in the order of the addresses' turns. */
   readonly #lines = new Map<string, (() => void)[]>();
 
   constructor(private readonly unknown: UnknownKeys | null) {}
 
   /**
-   * Runs `find` when its turn comes. Undefined: the key is unknown. `address`: the client's address; null: not limited.
-   * Rejects with ApiError 429 if the address has sent too many unknown keys, or with 503 if too many lookups are
-   * waiting.
+   * Runs `find` when its turn comes. Resolves to undefined if the key is unknown. `address`: the client's address; null
+   * = not limited. Rejects with ApiError 429 if the address has sent too many unknown keys, or with 503 if too many
+   * lookups are waiting.
    */
   async run<T>(address: string | null, find: () => Promise<T | undefined>): Promise<T | undefined> {
     this.#refuse(address === null ? 0 : (this.unknown?.wait(address) ?? 0));

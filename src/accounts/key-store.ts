@@ -15,7 +15,7 @@ export interface KeyHolder {
   /** Whether the key belongs to a disabled service account. */
   readonly disabled: boolean;
   readonly suspended: boolean;
-  /** The addresses from which the key may be used; null: all. */
+  /** The addresses from which the key may be used; null = all. */
   readonly addresses: AddressList | null;
   /** Includes the key's permissions, and the limits of the key and its organization. */
   readonly identity: Identity;
@@ -24,7 +24,7 @@ export interface KeyHolder {
 /** The fields that decide whether a key is valid at a given time. */
 export type KeyEnds = Pick<KeyHolder, 'revoked' | 'overlapEndsAt' | 'expiresAt' | 'disabled'>;
 
-/** An organization, and those of its keys that have running requests. */
+/** An organization, and its keys that have running requests. */
 export interface Standing {
   readonly organization: 'active' | 'suspended' | 'gone';
   /** Omits IDs that are not, or are no longer, keys of the organization. */
@@ -38,7 +38,7 @@ export interface KeyStore {
   find(digest: string): Promise<KeyHolder | undefined>;
   /** Reads the stored state of one of the organization's keys. Resolves to undefined if the key is unknown. */
   findById(organizationId: string, keyId: string): Promise<KeyHolder | undefined>;
-  /** `times`: key ID → milliseconds. A later stored time is kept. */
+  /** `times`: key ID → milliseconds. If the stored time is later, it is kept. */
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
 }
 

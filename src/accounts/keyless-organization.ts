@@ -1,4 +1,4 @@
-// The organization that requests without an API key act for, if the operator has allowed such requests.
+// The organization that serves requests without an API key, if the operator allows them.
 
 import { StartError } from '../shared/errors.js';
 import type { Identity } from '../shared/identity.js';
@@ -6,7 +6,7 @@ import { identityWithoutKey } from './accounts.js';
 import type { Accounts } from './accounts.js';
 import { organizationSuspended } from './key-cache.js';
 
-/** How long the organization's state is cached, in ms; the same as for API keys. */
+/** How long the organization's state is cached, in ms. API keys are cached for the same time. */
 const KNOWN_MS = 1_000;
 
 export class KeylessOrganization {

@@ -19,7 +19,7 @@ export const ALL_SCOPES: readonly Scope[] = [
 
 export interface Organization {
   id: string; // org_…
-  // unique 32-bit number that identifies the organization to the engine; the name is that of the on-disk field
+  // unique 32-bit number that identifies the organization to the engine; named like the on-disk field
   tenant: number;
   name: string;
   status: 'active' | 'suspended';
@@ -46,22 +46,22 @@ export interface KeyRecord {
   hash: Uint8Array; // keyedHash() of the whole key
   models: string[]; // ['*'] or names
   scopes: Scope[];
-  /** By model or `*`, in addition to the organization's limits. Null: none. */
+  /** By model or `*`, in addition to the organization's limits. Null if there are none. */
   limits: Record<string, LimitOverride> | null;
   expiresAt: string | null;
   lastUsedAt: string | null;
   createdAt: string;
   /**
-   * For display. After a rotation, this is the end of the overlap during which the old and the new key are both valid.
+   * For display only. After a rotation, the end of the overlap during which the old and the new key are both valid.
    */
   revokedAt: string | null;
   /**
-   * Whether the key is permanently revoked, regardless of any clock. Absent if the key is not revoked, or if it ends
-   * when a rotation's overlap ends.
+   * Whether the key is permanently revoked, regardless of any clock. Absent if the key is not revoked, or if it expires
+   * at the end of a rotation's overlap.
    */
   revoked?: boolean;
   rotatedFrom: string | null;
-  /** IP addresses and CIDR ranges from which the key may be used. Absent or empty: all addresses. */
+  /** IP addresses and CIDR ranges from which the key may be used. Absent or empty allows all addresses. */
   allowedAddresses?: readonly string[];
   /** Created by a command such as `monolith chat` for its own requests, and revoked when the command ends. */
   temporary?: boolean;
@@ -90,7 +90,7 @@ export function keyObject(key: KeyRecord, now: Date): ApiKeyObject {
   };
 }
 
-/** Whether lists show a key by default: a temporary key only while it is valid. */
+/** Whether lists show a key by default. Temporary keys are shown only while they are valid. */
 export const isListed = (key: KeyRecord, now: Date): boolean =>
   key.temporary !== true || keyStatus(key, now) === 'active';
 
@@ -117,14 +117,14 @@ export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({
   revokedAt: new Date(Math.min(timeOf(key.revokedAt), now)).toISOString(),
 });
 
-/** Milliseconds since the Unix epoch; Infinity: never. */
+/** Milliseconds since the Unix epoch; Infinity = never. */
 export const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
-/** SHA-256 of a key in hexadecimal, which is the cache key for a presented key. */
+/** SHA-256 of a key in hexadecimal. Used as the cache key when a client sends the key. */
 export const keyDigest = (key: string): string => hash('sha256', key, 'hex');
 
 /**
- * The stored hash of a key. It is computed from the digest, so that rows that contained only the digest could be
+ * The stored hash of a key. Computed from the digest, so that old rows, which contained only the digest, could be
  * upgraded.
  */
 export const keyedHash = (secret: Uint8Array, digest: Uint8Array): Buffer =>

@@ -19,7 +19,7 @@ export interface Membership {
   createdAt: string;
 }
 
-/** Limits the length of lists that are returned as a whole. */
+/** Upper bound for lists that are returned without paging. */
 export const MAX_MEMBERS = 1_000;
 export const MAX_ORGANIZATIONS_OF_USER = 50;
 
@@ -36,7 +36,7 @@ export interface OwnOrganization {
 }
 
 export interface Members {
-  /** Null if the user is not a member or the organization does not exist. */
+  /** Returns null if the user is not a member or the organization does not exist. */
   of(organizationId: string, userId: string): Promise<OwnOrganization | null>;
   /** Oldest membership first; at most MAX_ORGANIZATIONS_OF_USER. */
   organizationsOf(userId: string): Promise<OwnOrganization[]>;
@@ -45,8 +45,8 @@ export interface Members {
   /** Only owners can grant or remove the owner role. Rejects with ApiError 403, 404 or 422. */
   changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member>;
   /**
-   * Sets a user's role regardless of the caller's, and makes the user a member if needed. The last owner keeps the
-   * role. Rejects with ApiError 403 organization_suspended, 404 or 422 too_many_entries.
+   * Sets a user's role regardless of the caller's role, and adds the user as a member if needed. The last owner remains
+   * an owner. Rejects with ApiError 403 organization_suspended, 404 or 422 too_many_entries.
    */
   assign(organizationId: string, userId: string, role: Role, actor: Actor): Promise<'assigned' | 'last_owner'>;
   /**

@@ -24,13 +24,13 @@ export interface OrganizationSettings {
   /** Whether the request log stores prompts and responses. Set by the organization's admins. */
   keepsText?: boolean;
   /**
-   * IP addresses and CIDR ranges from which members can open the organization on the dashboard. Absent or empty: all
-   * addresses. Set by the organization's admins; operators can clear it.
+   * IP addresses and CIDR ranges from which members can open the organization on the dashboard. Absent or empty allows
+   * all addresses. Set by the organization's admins; operators can clear it.
    */
   dashboardAddresses?: readonly string[];
 }
 
-/** The settings that apply to an organization that has none of its own. */
+/** The settings of an organization without any overrides. */
 export const NO_SETTINGS: OrganizationSettings = Object.freeze({ limits: Object.freeze({}), monthlyTokenCap: null });
 
 /** An organization with its settings. */

@@ -14,7 +14,7 @@ export interface ChangedEmail {
 
 export interface OwnAccount {
   /**
-   * Creates the token for a link that is sent only to the new address. Replaces the previous token. Rejects with
+   * Creates the token for a link that is sent only to the new address, and invalidates the previous token. Rejects with
    * ApiError 422 email_taken.
    */
   emailToken(user: User, email: string, actor: Actor): Promise<string>;

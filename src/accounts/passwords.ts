@@ -46,7 +46,7 @@ export async function verifyPassword(password: string, encoded: string | null): 
   return timingSafeEqual(await derive(password, salt, cost, hash.length), hash) && parsed !== null;
 }
 
-/** Whether the hash was made with other cost parameters than new hashes are. */
+/** Whether the hash uses different cost parameters than new hashes. */
 export function isOutdated(encoded: string): boolean {
   const cost = parse(encoded)?.cost;
   return cost === undefined || cost.ln !== COST.ln || cost.r !== COST.r || cost.p !== COST.p;

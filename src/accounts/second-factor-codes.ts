@@ -11,7 +11,7 @@ import { base32, otpauthUri, SECRET_BYTES, stepOf } from './totp.js';
 import type { User } from './users.js';
 
 export const RECOVERY_CODES = 10;
-/** 80 bits cannot be guessed, so a plain SHA-256 is stored. */
+/** Recovery codes have 80 random bits and cannot be guessed, so a plain SHA-256 is stored. */
 const RECOVERY_BYTES = 10;
 
 /** Shown once, to set up an authenticator app. */

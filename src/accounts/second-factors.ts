@@ -12,7 +12,7 @@ export interface SecondFactor {
   /** The encrypted secret; see SecretBox. */
   readonly sealed: string;
   readonly since: string; // RFC 3339
-  /** Codes up to this step have been used, or may have been. */
+  /** Codes up to this step have been used or must be treated as used. */
   readonly lastStep: number;
   /** SHA-256 hashes of the remaining recovery codes. */
   readonly recovery: readonly string[];
@@ -41,18 +41,15 @@ export interface SecondFactors {
   useStep(userId: string, step: number): Promise<boolean>;
   /** Resolves to the number of codes left; null if the code does not exist. */
   useRecovery(user: User, hash: string, ip: string): Promise<number | null>;
-  /** False if two-factor authentication is off. */
+  /** Resolves to false if two-factor authentication is off. */
   replaceRecovery(user: User, recovery: readonly string[], actor: Actor): Promise<boolean>;
-  /** False if two-factor authentication was already off. */
+  /** Resolves to false if two-factor authentication was already off. */
   disable(user: User, actor: Actor): Promise<boolean>;
   /**
    * Turns off two-factor authentication, at an operator's request, for a user who lost the authenticator. Ends all of
    * the user's sessions. False if two-factor authentication was off or the user does not exist.
    */
   reset(userId: string, actor: Actor): Promise<boolean>;
-  /**
-   * Visits every user's encrypted secret. `again` returns the value to store instead, or null to keep the secret as it
-   * is.
-   */
+  /** Visits every user's encrypted secret. `again` returns the replacement, or null to leave the secret unchanged. */
   reseal(again: (userId: string, sealed: string) => string | null): Promise<void>;
 }

@@ -39,8 +39,8 @@ export class ServerReaders {
 
   /**
    * Checks that the client may perform actions that affect all clients. This requires an operator API key with all
-   * scopes and all models; the scrape token is not accepted. Call after the client has been authenticated. Rejects with
-   * ApiError 403.
+   * scopes and all models; the scrape token is not accepted. Must be called after the client has been authenticated.
+   * Rejects with ApiError 403.
    */
   async checkOperator({ identity }: Pick<Exchange, 'identity'>): Promise<void> {
     if (!(await this.#isOperators(identity)))
@@ -53,7 +53,7 @@ export class ServerReaders {
       );
   }
 
-  /** Like check(), but returns whether access is allowed, for data of which other clients get a reduced version. */
+  /** Like check(), but returns whether access is allowed. Used for data that other clients receive in reduced form. */
   async has(exchange: Exchange): Promise<boolean> {
     try {
       await this.check(exchange);

@@ -20,7 +20,7 @@ export interface ServiceAccount {
   createdAt: string; // RFC 3339
 }
 
-/** `activeKeys`: number of its keys that are valid now, apart from `disabled`. */
+/** `activeKeys`: number of currently valid keys, regardless of `disabled`. */
 export interface ListedServiceAccount extends ServiceAccount {
   readonly activeKeys: number;
 }
@@ -32,7 +32,7 @@ export interface ServiceAccountChange {
   disabled?: boolean | undefined;
 }
 
-/** Limits the length of lists that are returned as a whole. */
+/** Upper bound for lists that are returned without paging. */
 export const MAX_SERVICE_ACCOUNTS = 200;
 
 export interface ServiceAccounts {
@@ -61,12 +61,12 @@ export interface ServiceAccounts {
   delete(organizationId: string, id: string, by: string, actor: Actor): Promise<number>;
 }
 
-/** Whether `createdBy` of a key names a service account rather than a user. */
+/** Whether a key's `createdBy` refers to a service account rather than a user. */
 export const isServiceAccountId = (id: string | null): id is string => id?.startsWith('svc_') === true;
 
 // Rules shared by all implementations of the port. They throw ApiError.
 
-/** `own`: role of the user who manages service accounts. */
+/** `own`: the role of the user who manages the service account. */
 export function checkManagingAccounts(own: Role | undefined): void {
   if (own === undefined || !hasRole(own, 'admin'))
     throw apiError('role_not_allowed', 'Managing service accounts and their API keys requires the admin role.');

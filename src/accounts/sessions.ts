@@ -6,7 +6,7 @@ export const SESSION_IDLE_MS = 12 * 3_600_000;
 export const SESSION_MS = 30 * 24 * 3_600_000;
 /** Maximum number of sessions per user. When it is exceeded, the least recently used session is removed. */
 export const MAX_SESSIONS = 50;
-/** Resolution of the time of last use. One write per request would cost too much. */
+/** Resolution of the last-use time. One write per request would be too expensive. */
 export const SEEN_MS = 60_000;
 const MAX_USER_AGENT = 256;
 
@@ -20,8 +20,7 @@ export interface Session {
 }
 
 /**
- * When the session ends, in milliseconds since the Unix epoch. Using the session postpones this, up to a fixed maximum
- * age.
+ * When the session ends, in milliseconds since the Unix epoch. Using the session extends it, up to a fixed maximum age.
  */
 export function sessionEnd(session: Session): number {
   return Math.min(session.createdAt + SESSION_MS, session.lastSeenAt + SESSION_IDLE_MS);

@@ -21,21 +21,22 @@ export type Refused = 'changed' | 'locked';
 
 export interface SignIns {
   /**
-   * The user to whom a session cookie belongs, in the current state. Null if the session is over, or if the user is
+   * The user to whom a session cookie belongs, in the current state. Null if the session has ended, or if the user is
    * locked or deleted.
    */
   find(cookie: string): Promise<SignedIn | null>;
   /**
-   * Records that a session is being used. This is not durable immediately, and a failure does not affect the request.
+   * Records that a session is being used. The write is not durable immediately, and a failed write does not affect the
+   * request.
    */
   seen(cookie: string, session: Session): void;
   /** `email`: as returned by normalEmail(). */
   withEmail(email: string): Promise<User | null>;
   /**
    * Starts a session after a correct password, and ends the session of the cookie `before`. `upgraded`: the new
-   * password hash, if it changes. `counted`: the attempts to cancel because the sign-in succeeded; null: nothing to
-   * cancel. Resolves to 'changed' if the password has changed in the meantime, or if two-factor authentication was
-   * turned on and no code has been checked.
+   * password hash, if it changes. `counted`: the counted attempts to cancel, because the sign-in succeeded; null if
+   * there are none. Resolves to 'changed' if the password has changed in the meantime, or if two-factor authentication
+   * was turned on and no code has been checked.
    */
   begin(
     known: User,
@@ -63,7 +64,7 @@ export interface SignIns {
    */
   resetPassword(token: string, userId: string, passwordHash: string, ip: string): Promise<User>;
   /**
-   * Ends all of the user's other sessions, and invalidates all links except those that confirm the address. False if
+   * Ends all of the user's other sessions, and invalidates all links except links that confirm the address. False if
    * the password has changed in the meantime.
    */
   changePassword(user: User, passwordHash: string, keptSessionId: string, actor: Actor): Promise<boolean>;
@@ -75,7 +76,7 @@ export interface SignIns {
   handedToken(userId: string, actor: Actor): Promise<string | null>;
 }
 
-/** The addresses for which a sign-in attempt is counted before its password is checked. */
+/** The IP and email address for which a sign-in attempt is counted before the password is checked. */
 export interface CountedLogin {
   readonly address: string;
   readonly email: string;

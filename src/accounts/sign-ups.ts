@@ -1,6 +1,6 @@
-// Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction, durable when it resolves: a
-// user, an organization or membership, a session, and the audit entries. If several users sign up concurrently, one of
-// them becomes the first user. Each email address and each invitation can be used only once.
+// Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction, durable when it resolves. It
+// creates a user, an organization or membership, a session, and the audit entries. If several users sign up
+// concurrently, one of them becomes the first user. Each email address and each invitation can be used only once.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/organizations.js';
@@ -27,8 +27,8 @@ export interface SignUp {
   /** The identity at the provider that vouched for the address. A user who signs up with it has no password. */
   identity?: ForeignIdentity;
   /**
-   * The organization that the user joins instead of getting a new one, with the role that the provider's claim gives.
-   * Ignored with an invitation.
+   * The organization that the user joins instead of getting a new one, with the role from the provider's claim. Ignored
+   * with an invitation.
    */
   joins?: { readonly organizationId: string; readonly role: Role; readonly actor: Actor };
 }
@@ -49,7 +49,7 @@ export interface SignUps {
    * Rejects with ApiError 400, 403 or 422 if this sign-up is not allowed. Does not check whether the address is taken.
    */
   check(policy: SignUpPolicy, request: SignUp): Promise<void>;
-  /** Repeats the checks of check(), because the state may have changed. Rejects with ApiError. */
+  /** Repeats check(), because the state may have changed since then. Rejects with ApiError. */
   signUp(policy: SignUpPolicy, request: SignUp, passwordHash: string, client: Client): Promise<SignedUp>;
 }
 
@@ -63,7 +63,7 @@ export const personKnown = (): Error =>
 export type Permission = { as: 'first' } | { as: 'invited'; invite: Invite } | { as: 'new' };
 
 /**
- * Data that the storage implementation provides. `invite` throws ApiError 400 if the token does not belong to a pending
+ * Data from the storage implementation. `invite` throws ApiError 400 if the token does not belong to a pending
  * invitation.
  */
 export interface SignUpFacts {

@@ -17,7 +17,7 @@ export const SECRET_BYTES = 20;
 /** Number of 30-second steps since the Unix epoch. */
 export const stepAt = (milliseconds: number): number => Math.floor(milliseconds / STEP_MS);
 
-/** The code for a step. */
+/** Returns the code for a step. */
 export function codeAt(secret: Uint8Array, step: number): string {
   const counter = Buffer.alloc(8);
   counter.writeBigUInt64BE(BigInt(step));
@@ -27,7 +27,7 @@ export function codeAt(secret: Uint8Array, step: number): string {
   return String(number % 10 ** DIGITS).padStart(DIGITS, '0');
 }
 
-/** Returns the step near the current time whose code is `code`; null if there is none. */
+/** Returns the step near the current time with the code `code`, or null if there is none. */
 export function stepOf(secret: Uint8Array, code: string, milliseconds: number): number | null {
   if (!/^\d{6}$/.test(code)) return null;
   const now = stepAt(milliseconds);
@@ -39,8 +39,8 @@ export function stepOf(secret: Uint8Array, code: string, milliseconds: number): 
 }
 
 /**
- * Whether a step found by stepOf() must be rejected because it or a later one has been used. If the last step is too
- * far in the future, it was stored while the clock was ahead, and must not lock the account.
+ * Whether a step found by stepOf() must be rejected because it or a later one has been used. A last step too far in the
+ * future was stored while the clock was ahead and must not lock the account.
  */
 export const isUsedStep = (step: number, last: number): boolean => step <= last && last <= step + MAX_LATER;
 

@@ -63,7 +63,7 @@ export class UnknownKeys {
     return count >= MAX_UNKNOWN_KEYS ? waitMs(began, now) : 0;
   }
 
-  /** Reverts one take(): the key turned out to be known, or could not be looked up. */
+  /** Reverts one take() after the key turned out to be known or could not be looked up. */
   giveBack(address: string): void {
     const place = this.#slotOf(address);
     for (;;) {
@@ -86,14 +86,14 @@ export class UnknownKeys {
     return { first: (digest.readUInt32LE(0) % SETS) * WAYS, tag: BigInt(digest.readUInt32LE(4) || 1) };
   }
 
-  /** The address's entry, if its minute is not over. */
+  /** The address's entry, if its minute has not expired. */
   #find(place: Place, now: number): number | null {
     for (let at = place.first; at < place.first + WAYS; at++)
       if (isOf(Atomics.load(this.#words, at), place, now)) return at;
     return null;
   }
 
-  /** A free or expired entry, or else the one with the lowest count. */
+  /** A free or expired entry; if there is none, the entry with the lowest count. */
   #room({ first }: Place, now: number): number {
     let least = first;
     for (let at = first; at < first + WAYS; at++) {

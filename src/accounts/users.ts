@@ -10,7 +10,7 @@ export interface User {
   id: string; // user_…
   email: string; // lower case; unique
   name: string;
-  /** Encoded with its parameters; see passwords.ts. */
+  /** The password hash, encoded with its parameters; see passwords.ts. */
   passwordHash: string;
   emailVerified: boolean;
   operator: boolean;
@@ -21,7 +21,10 @@ export interface User {
   secondFactor?: boolean;
 }
 
-/** The last sign-in. Earlier releases did not store it, so the sign-up time is used until the next sign-in. */
+/**
+ * Time of the last sign-in. Earlier releases did not store it; in that case, this is the sign-up time until the
+ * next sign-in.
+ */
 export const lastSignIn = ({ lastLoginAt, createdAt }: User): string => lastLoginAt ?? createdAt;
 
 /** A user with their organizations, oldest membership first. */
@@ -67,7 +70,7 @@ function checkRights(
     throw apiError('invalid_value', 'This is the last operator who can sign in.', param);
 }
 
-/** The rights after a change; null if they do not differ. Throws ApiError 422. */
+/** Returns the rights after a change, or null if nothing changes. Throws ApiError 422. */
 export function changedRights(
   user: User,
   rights: UserRights,

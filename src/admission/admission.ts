@@ -1,7 +1,7 @@
-// The admission interface: limits per organization and model, and additional limits per API key. Under both sets of
-// limits, a request reserves concurrency slots, one request, and its tokens, in this order. A rejected request reserves
-// nothing. When the request ends, the reservation is settled to the tokens actually used, or refunded if nothing was
-// generated.
+// The admission interface: limits per organization and model, and additional limits per API key. In each applicable set
+// of limits, a request reserves concurrency slots, one request, and its tokens, in this order. A rejected request
+// reserves nothing. When the request ends, the reservation is settled to the tokens actually used, or refunded if
+// nothing was generated.
 //
 //   local-admission.ts     one process: synchronous counting in memory shared by its threads
 //   shared/                several processes: counting in Redis or Valkey
@@ -14,15 +14,15 @@ import type { Limits } from './limits.js';
 
 /** The identity fields that admission reads. */
 export type Limited = Pick<Identity, 'organizationId' | 'limits' | 'keyId' | 'keyLimits' | 'monthlyTokenCap'>;
-/** The fields that admission reads for an organization when there is no key. */
+/** The identity fields that admission reads for an organization without a key. */
 export type LimitedOrganization = Pick<Limited, 'organizationId' | 'limits'>;
 
 export interface ReserveRequest {
   identity: Limited;
   model: string;
   /**
-   * Tokens after templating, including cached ones. An estimate is reserved like an exact count, and settle() then
-   * receives the exact count.
+   * Prompt tokens after templating, including cached tokens. An estimate is reserved like an exact count; settle()
+   * later receives the exact count.
    */
   promptTokens: TokenCount;
   /** The client's output limit per choice, after clamping. Null if the request sets none. */
@@ -35,9 +35,9 @@ export interface ReserveRequest {
 export interface Reservation {
   /** Rate-limit headers with the values after the reservation. */
   headers(format: ErrorFormat): [string, string][];
-  /** Ends a request that ran. `tokens`: the prompt's tokens plus all generated ones. Later calls have no effect. */
+  /** Settles a request that ran. `tokens`: prompt tokens plus all generated tokens. Later calls have no effect. */
   settle(tokens: number): void;
-  /** Ends a request that failed before its first token, so that it does not count. Later calls have no effect. */
+  /** Refunds a request that failed before its first token. Later calls have no effect. */
   refund(): void;
 }
 
@@ -64,13 +64,13 @@ export interface Admission {
    */
   reserve(request: ReserveRequest): Reservation | Promise<Reservation>;
   /**
-   * The current limits as headers in either format. Each kind of limit shows the tighter of the organization's and the
-   * key's limit.
+   * The current limits as headers in either format. For each kind of limit, the headers show the tighter of the
+   * organization's and the key's limit.
    */
   headers(identity: Limited, model: string, format: ErrorFormat): [string, string][] | Promise<[string, string][]>;
   standing(organization: LimitedOrganization, model: string): Standing | Promise<Standing>;
   limitsOf(organization: LimitedOrganization, model: string): Limits;
-  /** Counts a request by a key that generates nothing (limits.read_rpm). Throws ApiError 429. */
+  /** Counts a request that generates no output toward the key's limits.read_rpm. Throws ApiError 429. */
   read(identity: Pick<Limited, 'keyId'>): void;
   /**
    * Takes one of `limit` WebSocket connection slots. Throws ApiError 429 or 503. Returns a function that frees the

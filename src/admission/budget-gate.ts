@@ -39,7 +39,7 @@ export class BudgetGate {
     if (spent.month === monthNumber(now)) throw budgetSpent(budget, spent.currency, now);
   }
 
-  /** The spent budgets that currently stop requests of an organization, with their currency. */
+  /** The spent budgets that currently block an organization's requests, and their currency. */
   stoppedIn(organizationId: string): { currency: string; budgets: SpentBudget[] } {
     const spent = this.#spent;
     const currency = spent?.currency ?? '';

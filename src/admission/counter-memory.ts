@@ -1,5 +1,5 @@
-// Sizes of admission's shared memory: one table of records for all threads, and a ledger per HTTP worker of its own
-// reservations in that table.
+// Sizes of admission's shared memory: one table of records for all threads, and one ledger per HTTP worker that lists
+// the worker's reservations in that table.
 
 import { tableBytes } from './record-table.js';
 
@@ -12,8 +12,8 @@ export const COUNTER_BYTES = tableBytes(RECORDS);
 export const ledgerBytes = (threads: number): number => threads * RECORDS * Int32Array.BYTES_PER_ELEMENT;
 
 /**
- * The ledger of thread `index`, which starts at 1: its unfinished requests, which are released if the thread terminates
- * unexpectedly.
+ * The ledger of thread `index` (starting at 1). It lists the thread's unfinished requests, which are released if the
+ * thread terminates unexpectedly.
  */
 export const ledgerOf = (buffer: SharedArrayBuffer, index: number): Int32Array =>
   new Int32Array(buffer, (index - 1) * RECORDS * Int32Array.BYTES_PER_ELEMENT, RECORDS);

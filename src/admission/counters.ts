@@ -3,9 +3,10 @@
 //
 // Instead of a level and a timestamp, a bucket stores a single number (generic cell rate algorithm): the time at which
 // it will be full again, in nanoseconds. level = capacity − (full_at − now) · rate, and the bucket is full when full_at
-// ≤ now. Taking x tokens moves full_at forward by x / rate, and returning tokens moves it back. So a single 64-bit
-// compare-and-swap updates both level and refill. The capacity is one minute's refill, so the number also determines
-// what fraction of the bucket is empty. A changed limit takes effect immediately and preserves that fraction.
+// ≤ now. Taking x tokens moves full_at forward by x / rate, and returning tokens moves it back. A single 64-bit
+// compare-and-swap thus updates both level and refill. The capacity is one minute's refill, so the number also
+// determines what fraction of the bucket is empty. A changed limit takes effect immediately and preserves that
+// fraction.
 
 import type { RecordTable } from './record-table.js';
 
@@ -54,7 +55,7 @@ export class Counters {
     }
   }
 
-  /** If `record` is negative, no record exists, so the bucket is full. */
+  /** A negative `record` means that no record exists, so the bucket is full. */
   state(record: number, bucket: Bucket, limit: number, now: bigint): BucketState {
     const fullAt = record < 0 ? 0n : this.table.load(record, bucket);
     return bucketState(limit, fullAt > now ? Number(fullAt - now) : 0);
@@ -63,8 +64,8 @@ export class Counters {
 
 /** The state of a bucket that will be full in `missingNs`. */
 export function bucketState(limit: number, missingNs: number): BucketState {
-  // Rounded to a thousandth first, so that a division error cannot lose a whole unit (as in 1 − 59.999999999 / 60 of a
-  // limit).
+  // Rounded to a thousandth first, so that a rounding error in a division cannot lose a whole unit (as in 1 −
+  // 59.999999999 / 60 of a limit).
   const level = limit - (missingNs * limit) / Number(NS_PER_MINUTE);
   return { limit, remaining: Math.max(0, Math.floor(level + 1e-3)), resetMs: missingNs / 1e6 };
 }

@@ -10,7 +10,7 @@ import { apiError } from '../shared/errors.js';
 
 /** Capacity of a bucket: 10 seconds' worth. */
 const BURST_MS = 10_000;
-/** If there are more organizations than this, full buckets are removed. */
+/** When there are more organizations than this, full buckets are removed. */
 const MANY = 1_024;
 
 export class EventLoopBudget {

@@ -24,7 +24,7 @@ function less<T extends { limit: number; remaining: number }>(one: T | null, oth
   return one.limit <= other.limit ? one : other;
 }
 
-/** `nowMs`: wall-clock time, from which the reset times in the messages format are computed. */
+/** `nowMs`: wall-clock time, used to compute the reset times in the messages format. */
 export function rateLimitHeaders(state: LimitState, format: ErrorFormat, nowMs: number): [string, string][] {
   const headers: [string, string][] = [];
   const name = (field: 'limit' | 'remaining' | 'reset', what: string): string =>

@@ -1,5 +1,5 @@
-// Selects the limits that apply to a request: its organization's limits for the model and, if the key has its own
-// limits, those too. Both sets of limits must admit the request. Pure; evaluated for each request.
+// Selects the limits that apply to a request: its organization's limits for the model and, if the key has separate
+// limits, the key's limits. Both sets of limits must admit the request. Pure; evaluated for each request.
 
 import type { Config } from '../config/settings.js';
 import type { Limited, LimitedOrganization } from './admission.js';
@@ -14,7 +14,7 @@ export interface LimitScope {
 }
 
 export class LimitScopes {
-  /** `part` returns this process's share of the limits. Absent: the full limits apply. */
+  /** `part` returns this process's share of the limits. If absent, the full limits apply. */
   constructor(
     private readonly settings: Config['limits'],
     private readonly part: ((limits: Limits) => Limits) | null = null,

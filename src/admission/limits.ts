@@ -4,7 +4,7 @@
 import type { LimitOverride } from '../config/kinds.js';
 import type { Config } from '../config/settings.js';
 
-/** Null: the limit is off. */
+/** Null means no limit. */
 export interface Limits {
   rpm: number | null;
   tpm: number | null;
@@ -14,9 +14,9 @@ export interface Limits {
 type Layer = Readonly<Record<string, LimitOverride>> | undefined;
 
 /**
- * An organization's limits for a model. For each field, the most specific value applies: the operator's limit for the
- * organization and model, then for all its models, then `limits.overrides` for the organization and for `*`, then the
- * general settings.
+ * An organization's limits for a model. For each field, the most specific value applies. The order is: the operator's
+ * limit for the organization and model, the operator's limit for all of the organization's models, `limits.overrides`
+ * for the organization, `limits.overrides` for `*`, and the general settings.
  */
 export function organizationLimits(
   settings: Config['limits'],

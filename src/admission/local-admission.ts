@@ -1,6 +1,6 @@
-// Admission within one process. All counters are in shared memory, on which each thread has its own LocalAdmission, and
-// nearly all calls are synchronous. If one set of limits rejects the request, everything taken from the other set is
-// returned.
+// Admission within one process. All counters are in shared memory; each thread accesses them through its own
+// LocalAdmission. Nearly all calls are synchronous. If one set of limits rejects the request, everything reserved in
+// the other set is returned.
 
 import { apiError } from '../shared/errors.js';
 import type { ErrorFormat } from '../shared/errors.js';
@@ -29,7 +29,7 @@ import {
 } from './refusals.js';
 
 export interface LocalOptions {
-  /** Monotonic nanoseconds. Tests replace the clock. */
+  /** Returns monotonic nanoseconds. Tests replace this clock. */
   now?: () => bigint;
   /** Milliseconds since the Unix epoch, which determine the month. */
   wall?: () => number;
@@ -38,7 +38,7 @@ export interface LocalOptions {
   ledger?: Int32Array;
   /** Reads the tokens stored for a month, which are the initial value of a cap's counter. */
   storedMonth?: StoredMonth;
-  /** Returns this process's share of the limits, if other processes have shares too. Absent: the full limits apply. */
+  /** Returns this process's share of the limits, if other processes share them. If absent, the full limits apply. */
   part?: (limits: Limits) => Limits;
 }
 
@@ -246,8 +246,8 @@ export class LocalAdmission implements Admission {
     const { tpm } = limits;
     if (tpm === null) return;
     const { promptTokens, model } = request;
-    // This rejection is permanent, so it requires an exact count. With an estimate, the prompt reserves the whole
-    // bucket instead.
+    // A permanent rejection requires an exact token count. With an estimate, the request reserves the whole bucket
+    // instead.
     if (promptTokens.exact && promptTokens.tokens > tpm)
       throw promptTooLong(owner, model, promptTokens.tokens, tpm, this.headersFor(request));
     const reserved = Math.min(wanted, tpm);
@@ -272,7 +272,7 @@ export class LocalAdmission implements Admission {
       request,
       tokens,
     } of taken) {
-      // Skips buckets from which this request has already taken, because that amount will be returned.
+      // Skips buckets that this request has already taken from, because that amount will be returned.
       if (rpm !== null && !request) wait = Math.max(wait, this.counters.wait(record, 'rpm', 1, rpm, now));
       if (tpm !== null && tokens === 0)
         wait = Math.max(wait, this.counters.wait(record, 'tpm', Math.min(wanted, tpm), tpm, now));
@@ -281,8 +281,8 @@ export class LocalAdmission implements Admission {
   }
 
   /**
-   * Returns everything in `taken` to the limits, except `used` tokens. Concurrency is returned last, because it pins
-   * the records.
+   * Returns everything in `taken` to the limits, except `used` tokens. The concurrency slots are returned last, because
+   * they pin the records.
    */
   private giveBack(taken: readonly Taken[], used: number, n: number, now: bigint): void {
     for (const { record, limits, request, tokens } of taken) {

@@ -1,9 +1,10 @@
 // Tokens that an organization with a cap has used this calendar month (UTC): one counter in shared memory. It starts
 // from the stored usage, so it survives restarts. Safe on any thread.
 //
-// The record also contains the month. The first thread to find an old month there claims the new one, by storing a
-// negative number while it reads the stored usage. Tokens used in the meantime are already counted. Other threads wait
-// until the month is set, and claim it themselves after a timeout. Once the month is set, calls are synchronous.
+// The record also contains the month. The first thread that finds an old month in the record claims the new one by
+// storing a negative number while it reads the stored usage. Tokens used in the meantime are already counted. Other
+// threads wait until the month is set, and claim it themselves after a timeout. Once the month is set, calls are
+// synchronous.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FULL } from './record-table.js';
@@ -22,7 +23,7 @@ export function monthNumber(ms: number): number {
   return date.getUTCFullYear() * 100 + date.getUTCMonth() + 1;
 }
 
-/** Returns `2026-11`, the month's name in storage. */
+/** Returns the month's name in storage, such as `2026-11`. */
 export const monthName = (month: number): string =>
   `${Math.floor(month / 100)}-${String(month % 100).padStart(2, '0')}`;
 
@@ -74,8 +75,8 @@ export class MonthUse {
     const record = this.table.enter(key, 1, null);
     if (record <= FULL) return;
     try {
-      // Starts the month before these tokens are added, and so before they are recorded as usage. If that fails, the
-      // next request with a cap tries again.
+      // Starts the month before these tokens are added and recorded as usage. If this fails, the next request with a
+      // cap tries again.
       const month = monthNumber(this.wall());
       const state = this.table.month(record);
       if (state !== month && !isClaimOf(state, month)) this.begin(organizationId).catch(() => undefined);
@@ -85,7 +86,7 @@ export class MonthUse {
     }
   }
 
-  /** Replaces the count with the count that the shared counters report. */
+  /** Replaces the count with the count from the shared counters. */
   saw(organizationId: string, tokens: number): void {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return;

@@ -1,4 +1,4 @@
-// Opens the kind of admission that the configuration selects. The Redis client is loaded only if it is needed.
+// Opens the admission backend selected in the configuration. The Redis client is loaded only if it is needed.
 
 import type { Config } from '../config/settings.js';
 import type { Admission } from './admission.js';

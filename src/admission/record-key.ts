@@ -1,9 +1,9 @@
-// The key of a record in shared memory: a 128-bit hash of what the record counts. The hash does not need to be
+// The key of a record in shared memory: a 128-bit hash of the counted subject. The hash does not need to be
 // cryptographic: the server generates the IDs and knows all model names, so clients cannot construct collisions.
 
 /**
- * What a record counts: an organization's or key's limits for a model, a key's reads, a month's tokens, or WebSocket
- * connections.
+ * The counted subject: requests and tokens of an organization or key for a model, a key's reads, a month's tokens, or
+ * WebSocket connections.
  */
 export type RecordKind = 'organization' | 'key' | 'reads' | 'month' | 'sockets';
 

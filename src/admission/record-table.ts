@@ -29,8 +29,8 @@ const MONTH = 12;
 const REPLACING = -1;
 const REPLACE_NS = 1_000_000_000n;
 /**
- * Number of attempts on a window that other threads are changing, before it counts as full. All of them together take a
- * few milliseconds.
+ * Number of attempts on a window that other threads are changing before the window counts as full. All attempts
+ * together take a few milliseconds.
  */
 const TRIES = 20_000;
 
@@ -41,7 +41,7 @@ export const tableBytes = (records: number): number => HEADER_BYTES + records * 
 export type Word = 'rpm' | 'tpm' | 'tokens';
 const WORD: Readonly<Record<Word, number>> = { rpm: 3, tpm: 4, tokens: 5 };
 
-/** There is currently no free slot for another record. */
+/** No slot is currently free for another record. */
 export const FULL = -1;
 /** The count would exceed its limit. */
 export const OVER = -2;
@@ -49,7 +49,7 @@ export const OVER = -2;
 export interface TableOptions {
   /** Monotonic nanoseconds; the same clock on all threads of the process. */
   now: () => bigint;
-  /** Returns the current month, as in month-use.ts. Records of the current month are not reassigned. */
+  /** Returns the number of the current month (see month-use.ts). Records of the current month are not reassigned. */
   month: () => number;
   /** The ledger of this thread's open counts: one word per record, written only by this thread. */
   ledger?: Int32Array | undefined;
@@ -129,12 +129,12 @@ export class RecordTable {
     return Math.max(0, Atomics.load(this.ints, record * INTS + COUNT));
   }
 
-  /** Mean duration of recent requests, or 0 if none has ended. */
+  /** Mean duration of recent requests, or 0 if no request has finished. */
   meanMs(record: number): number {
     return Atomics.load(this.ints, record * INTS + MEAN_MS);
   }
 
-  /** Adds a request's duration to the mean. If two calls run concurrently, one of the two durations may be lost. */
+  /** Adds a request's duration to the mean. If two calls run concurrently, one of the durations can be lost. */
   took(record: number, ms: number): void {
     const mean = this.meanMs(record);
     const took = Math.min(3_600_000, Math.max(1, Math.round(ms)));
@@ -175,8 +175,8 @@ export class RecordTable {
   }
 
   /**
-   * Visits every record with a bucket that is not full at `now`, passing its key and the time in ns until each bucket
-   * is full. Walks the whole table.
+   * Visits every record with a bucket that is not full at `now`. The visitor receives the key and the time in ns until
+   * each bucket is full. Walks the whole table.
    */
   forEachAhead(now: bigint, visit: (key: Int32Array, rpm: bigint, tpm: bigint) => void): void {
     for (let record = 0; record < this.capacity; record++) {

@@ -93,7 +93,7 @@ export const countsFull = (): ApiError =>
   );
 
 /**
- * Estimated time until one of `count` running requests ends. If each takes `meanMs` and they are at random points
- * within that time, the first one ends after about mean / (count + 1).
+ * Estimated time until one of `count` running requests finishes. If each request takes `meanMs` and all are at random
+ * points in their run, the first one finishes after about mean / (count + 1).
  */
 export const nextSlotMs = (meanMs: number, count: number): number => Math.max(1000, meanMs / (count + 1));

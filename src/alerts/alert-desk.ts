@@ -1,4 +1,4 @@
-// The operators' view of alerts, and test alerts. Every HTTP worker thread has one.
+// Provides alert state and test alerts to operators. Every HTTP worker thread has its own instance.
 
 import type { ThreadBus } from '../shared/bus.js';
 import type { AlertMeasure, AlertState, AlertTest } from '../shared/wire/alerts.js';
@@ -18,7 +18,7 @@ export interface AlertDeskDeps {
   processes: AlertProcesses;
   destinations: Destinations;
   thresholds: Thresholds;
-  /** Null on all threads except the primary one, which then is asked. */
+  /** Set only on the primary thread. The other threads (null) query the primary thread over the bus. */
   measures: (() => Promise<AlertMeasure[]>) | null;
   bus: Pick<ThreadBus, 'ask'>;
   telemetry: Pick<Telemetry, 'alertDelivered'>;
@@ -60,7 +60,7 @@ export class AlertDesk {
     return this.deps.destinations.get(destination) !== undefined;
   }
 
-  /** Makes one attempt. `id`: of a destination that exists. */
+  /** Makes one delivery attempt. `id`: ID of an existing destination. */
   async test(id: string): Promise<AlertTest> {
     const { destinations, telemetry, process, base, now, signal } = this.deps;
     const destination = destinations.get(id);

@@ -1,4 +1,4 @@
-// Storage ports of the alerts (see docs/internals/storage.md): the incidents, and the processes that share them.
+// Storage ports for alerts (see docs/internals/storage.md): incidents, and the processes that share them.
 
 import type { Incident } from './incident.js';
 import type { Readings } from './readings.js';
@@ -9,16 +9,17 @@ export const MAX_INCIDENTS = 500;
 export interface AlertStore {
   /** Newest first. */
   newest(limit: number): Promise<Incident[]>;
-  /** Active incidents, and inactive ones with pending deliveries. */
+  /** Active incidents, and inactive incidents with pending deliveries. */
   open(): Promise<Incident[]>;
   /**
-   * Resolves to whether the incident was added. It is not if an incident with its key is active, or if another process
-   * has the lease to send alerts. Erases old incidents.
+   * Resolves to whether the incident was added. It is not added if an incident with the same key is active, or if
+   * another process holds the lease to send alerts. Erases old incidents.
    */
   begin(incident: Incident): Promise<boolean>;
   /**
-   * Replaces an incident with the result of `change`, which gets the stored incident. Resolves to the new incident, or
-   * to null if no incident has this ID, if `change` returns null, or if another process has the lease to send alerts.
+   * Replaces an incident with the result of `change`, which receives the stored incident. Resolves to the new incident.
+   * Resolves to null if no incident has this ID, if `change` returns null, or if another process holds the lease to
+   * send alerts.
    */
   change(id: string, change: (before: Incident) => Incident | null): Promise<Incident | null>;
 }
@@ -28,29 +29,30 @@ export interface SeenProcess {
   readonly name: string;
   readonly readings: Readings;
   readonly alive: boolean;
-  /** Whether this process has the lease to send alerts. */
+  /** Whether this process holds the lease to send alerts. */
   readonly leads: boolean;
-  /** Time since the last sign of life, in milliseconds. */
+  /** Time since the process's last heartbeat, in milliseconds. */
   readonly silentMs: number;
 }
 
 export interface AlertProcesses {
-  /** Whether processes can see each other. */
+  /** Whether processes are visible to each other. */
   readonly shared: boolean;
   /**
    * Stores this process's readings, and takes the lease to send alerts if it is free. `sends`: whether this process has
-   * destinations; one without gives way to one with. Resolves to whether this process has the lease.
+   * destinations; a process without destinations yields the lease to a process with destinations. Resolves to whether
+   * this process holds the lease.
    */
   report(readings: Readings, sends: boolean): Promise<boolean>;
-  /** All processes that were not shut down regularly, including this one. */
+  /** All processes, including this one, except processes that shut down cleanly. */
   all(): Promise<SeenProcess[]>;
   /**
-   * Whether a process without a sign of life has exited, rather than that no process could reach the database.
+   * Whether missing heartbeats mean that a process has exited, rather than that no process could reach the database.
    */
   readonly isSteady: boolean;
   /** Stops watching a process. */
   forget(name: string): Promise<void>;
-  /** This process ends regularly. */
+  /** Called when this process shuts down cleanly. */
   leave(): Promise<void>;
 }
 

@@ -1,5 +1,6 @@
-// Measures every few seconds, begins and ends incidents, and has their messages delivered. Every process measures; the
-// one that has the lease decides and sends, for the whole service. One per server, on the primary thread.
+// Takes measurements every few seconds, opens and closes incidents, and has their messages delivered. Every process
+// takes measurements; the process that holds the lease evaluates them and sends alerts for the whole service. One per
+// server, on the primary thread.
 
 import type { SeenProcess, AlertProcesses, AlertStore } from './alert-store.js';
 import { organizationOfBudget } from './budget-conditions.js';
@@ -14,11 +15,14 @@ import { ALERT_KINDS } from '../shared/wire/alerts.js';
 import type { AlertKind, AlertMeasure } from '../shared/wire/alerts.js';
 import type { Log, Telemetry } from '../telemetry/types.js';
 
-/** Maximum number of active incidents, without those of budgets. Further conditions wait until an incident ends. */
+/**
+ * Maximum number of active incidents, not counting budget incidents. Further conditions wait until an incident
+ * closes.
+ */
 const MAX_ACTIVE = 200;
 /**
- * Maximum number of active incidents of budgets: in total, and per organization. They have limits of their own, because
- * organizations choose their budgets and must not be able to hold back other alerts.
+ * Maximum number of active budget incidents, in total and per organization. Budget incidents have separate limits,
+ * because organizations choose their budgets and must not be able to hold back other alerts.
  */
 const MAX_BUDGETS = 100;
 const MAX_BUDGETS_OF_ORGANIZATION = 10;
@@ -27,7 +31,7 @@ const FORGET_MS = 86_400_000;
 
 export interface Measured {
   readonly conditions: readonly Condition[];
-  /** Kinds that cannot be measured at the moment. Their incidents neither begin nor end. */
+  /** Kinds that currently cannot be measured. Their incidents are neither opened nor closed. */
   readonly unmeasured: ReadonlySet<AlertKind>;
 }
 
@@ -39,9 +43,9 @@ export interface AlertWatchDeps {
   clearMs: number;
   /** This process's readings. */
   read(): Promise<Readings>;
-  /** Everything that is measured. `processes`: all processes of the service. */
+  /** Returns all measured conditions. `processes`: all processes of the service. */
   conditions(processes: readonly SeenProcess[]): Promise<Measured>;
-  /** Why a destination must not get the messages about a condition, or null. */
+  /** For each destination, returns why it must not receive messages about the condition, or null. */
   skips(condition: Condition): Promise<(destination: Destination) => string | null>;
   telemetry: Pick<Telemetry, 'alerting'> & { log: Pick<Log, 'info' | 'warn' | 'error'> };
   now: () => number;
@@ -53,7 +57,7 @@ export class AlertWatch {
   #closed = false;
   #failing = false;
   #full = false;
-  /** Since when the conditions of active incidents have been back within their thresholds, by key. */
+  /** By key: when the condition of an active incident returned to within its threshold. */
   readonly #withinSince = new Map<string, number>();
 
   constructor(
@@ -66,7 +70,7 @@ export class AlertWatch {
         if (this.#failing) deps.telemetry.log.info({}, 'measuring for alerts works again');
         this.#failing = false;
       } catch (err) {
-        // One log line per outage, because a round is short.
+        // Logged once per outage, because rounds follow each other within seconds.
         if (!this.#failing && !this.#closed) deps.telemetry.log.error({ err }, 'measuring for alerts failed');
         this.#failing = true;
       }
@@ -129,7 +133,7 @@ export class AlertWatch {
     }
   }
 
-  /** Ends an active incident whose condition has been back within its threshold for long enough. */
+  /** Closes an active incident whose condition has been back within its threshold for long enough. */
   async #follow({ id, key, kind }: Incident, condition: Condition | undefined): Promise<void> {
     const { now, clearMs, store } = this.deps;
     const level = condition?.level ?? 'within';
@@ -198,7 +202,7 @@ export class AlertWatch {
   }
 }
 
-/** The conditions for which incidents may begin. */
+/** The conditions for which incidents may be opened. */
 function withinLimits(begun: readonly Condition[], active: readonly Incident[]): Condition[] {
   const counts = new Map<string, number>();
   const add = (name: string): number => {
@@ -216,7 +220,7 @@ function withinLimits(begun: readonly Condition[], active: readonly Incident[]):
 
 const isActive = ({ endedAt }: Incident): boolean => endedAt === null;
 
-/** The delivery of the end to the destination that gets the beginning. */
+/** Delivery of the closing message, to the destination of the opening message. */
 const endOf = (began: Delivery, at: number): Delivery => ({
   ...pendingDelivery({ id: began.destination, label: began.label }, 'ended', at),
   ...(began.state === 'skipped' ? { state: 'skipped', error: began.error } : {}),

@@ -1,5 +1,5 @@
-// Spent budgets of organizations, members and API keys. The owners and admins of an organization get its own budget
-// notifications in any case (src/usage/budget-watch.ts).
+// Spent budgets of organizations, members and API keys. An organization's owners and admins receive its budget
+// notifications independently of these alerts (src/usage/budget-watch.ts).
 
 import type { SpentBudget, SpentBudgets } from '../shared/spent-budgets.js';
 import type { Budget } from '../usage/budget-store.js';
@@ -10,25 +10,25 @@ import { money } from './shown.js';
 export interface BudgetFacts {
   /** By organization. */
   readonly budgets: ReadonlyMap<string, Budget>;
-  /** The spent budgets that stop requests; null: not computed yet. */
+  /** The spent budgets that block requests; null if not computed yet. */
   readonly spent: SpentBudgets | null;
   readonly currency: string;
-  /** Such as 2026-11. */
+  /** The month, such as 2026-11. */
   readonly month: string;
-  /** The same month as a number, as in SpentBudgets. */
+  /** The same month as a number (see SpentBudgets). */
   readonly monthNumber: number;
 }
 
 /** Finds the names of a budget's owner. */
 export interface BudgetNames {
   organization(id: string): Promise<string>;
-  /** `id`: of a user or a service account. */
+  /** `id`: ID of a user or service account. */
   member(organizationId: string, id: string): Promise<string>;
   key(organizationId: string, keyId: string): Promise<string>;
 }
 
 interface Spent extends Pick<SpentBudget, 'scope' | 'organizationId' | 'id' | 'amount'> {
-  /** Null: at least the amount. */
+  /** Null means at least the amount. */
   readonly spent: number | null;
   readonly refuses: boolean;
 }
@@ -36,7 +36,7 @@ interface Spent extends Pick<SpentBudget, 'scope' | 'organizationId' | 'id' | 'a
 export const budgetKey = (scope: string, organizationId: string, id: string, month: string): string =>
   `budget ${scope} ${organizationId} ${id} ${month}`;
 
-/** The organization in a key that budgetKey() returned. */
+/** Extracts the organization from a key returned by budgetKey(). */
 export const organizationOfBudget = (key: string): string => key.split(' ')[2] ?? '';
 
 /** One condition per spent budget. */

@@ -1,24 +1,25 @@
-// One thing that is measured and compared with its threshold.
+// A measured value and its threshold.
 
 import type { AlertKind } from '../shared/wire/alerts.js';
 
 /**
- * over: an incident begins. within: it ends if this lasts. between: neither, so that a value near its threshold does
- * not send many alerts. unknown: too little was measured to begin an incident; an active one ends as with `within`.
+ * over: an incident is opened. within: the incident is closed if this level persists. between: neither, so that a value
+ * near its threshold does not cause many alerts. unknown: there is too little data to open an incident; an active
+ * incident is closed as with `within`.
  */
 export type Level = 'over' | 'between' | 'within' | 'unknown';
 
-/** What an alert says about a condition. */
+/** Texts about a condition for an alert. */
 export interface Description {
   readonly title: string;
-  /** The value compared with its threshold: one or more sentences. */
+  /** Compares the value with its threshold, in one or more sentences. */
   readonly what: string;
   readonly process: string | null;
   readonly lookAt: string;
 }
 
 export interface Condition {
-  /** The same in all processes and after a restart. */
+  /** Identical in all processes and after a restart. */
   readonly key: string;
   readonly kind: AlertKind;
   readonly level: Level;
@@ -26,19 +27,19 @@ export interface Condition {
   readonly name: string;
   readonly value: number | null;
   readonly threshold: number | null;
-  /** Null: nothing was measured. */
+  /** Null if nothing was measured. */
   readonly shownValue: string | null;
   readonly shownThreshold: string;
   /** Why nothing was measured, or null. */
   readonly note: string | null;
-  /** The current value in a sentence, for the message that the incident has ended. */
+  /** The current value in a sentence, for the closing message. */
   readonly now: string;
-  /** The organization that gets its own notification about it (src/usage/budget-watch.ts), or null. */
+  /** The organization that is notified about this condition separately (src/usage/budget-watch.ts), or null. */
   readonly ownNotice: string | null;
   describe(): Description | Promise<Description>;
 }
 
-/** How far back within its threshold a value must be before an incident ends. */
+/** How far a value must be back within its threshold before the incident is closed, as a fraction of the threshold. */
 const MARGIN = 0.2;
 
 /** The level of a value that must not exceed its threshold. */
@@ -49,7 +50,7 @@ export const levelBelow = (value: number, threshold: number): Level =>
 export const levelAbove = (value: number, threshold: number): Level =>
   value < threshold ? 'over' : value < threshold * (1 + MARGIN) ? 'between' : 'within';
 
-/** What a message says about the end of an incident whose condition no longer exists. */
+/** Text of the closing message if the incident's condition no longer exists. */
 export const GONE: Readonly<Record<AlertKind, string>> = {
   error_rate: 'The error rate is no longer measured.',
   latency: 'No latencies of this model were measured recently.',

@@ -1,6 +1,6 @@
-// Delivers the messages of incidents. Each attempt is recorded before it is made, so that no other process repeats it
-// while it is running. A failed one is repeated with increasing pauses until `retryMs` have passed since the event.
-// Primary thread of the process that has the lease to send alerts.
+// Delivers incident messages. Each attempt is recorded before it is made, so that no other process repeats it while it
+// is running. Failed attempts are retried with increasing delays until `retryMs` have passed since the event. Runs on
+// the primary thread of the process that holds the lease to send alerts.
 
 import type { Log, Telemetry } from '../telemetry/types.js';
 import type { AlertStore } from './alert-store.js';
@@ -13,7 +13,7 @@ const FIRST_PAUSE_MS = 5_000;
 const PAUSE_FACTOR = 3;
 const MAX_PAUSE_MS = 600_000;
 const MAX_REASON = 300;
-/** Maximum number of deliveries at the same time. Mails wait in a queue that they share with the users' mails. */
+/** Maximum number of concurrent deliveries. Alert emails wait in the same queue as emails to users. */
 const MAX_SENDING = 10;
 
 export interface CourierDeps {
@@ -33,7 +33,7 @@ export class Courier {
 
   constructor(private readonly deps: CourierDeps) {}
 
-  /** Starts the deliveries that are due, as far as there is room. The others stay due. */
+  /** Starts due deliveries, up to the maximum number of concurrent deliveries. The remaining deliveries stay due. */
   deliver(incidents: readonly Incident[]): void {
     const now = this.deps.now();
     for (const incident of incidents)
@@ -102,11 +102,11 @@ export class Courier {
   }
 }
 
-/** The message about the end of an incident waits for the one about its beginning. */
+/** The closing message waits until the opening message has been delivered. */
 const isBehindBegin = ({ deliveries }: Incident, { destination, event }: Delivery): boolean =>
   event === 'ended' &&
   deliveries.some((one) => one.destination === destination && one.event === 'began' && one.state === 'pending');
 
-/** The pause after this many attempts: 5 s, 15 s, 45 s, … up to ten minutes. */
+/** Delay before the next attempt: 5 s, 15 s, 45 s, … up to ten minutes. */
 export const pauseMs = (attempts: number): number =>
   Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * PAUSE_FACTOR ** Math.max(0, attempts - 1));

@@ -1,4 +1,4 @@
-// Where alerts are sent: mail addresses, signed webhooks, and webhooks of Slack and compatible services.
+// Alert destinations: email addresses, signed webhooks, and webhooks for Slack and compatible services.
 
 import { createHash } from 'node:crypto';
 import type { Mailer } from '../accounts/mail/mailer.js';
@@ -11,7 +11,7 @@ import { alertMail, slackBody } from './message.js';
 import type { AlertMessage } from './message.js';
 
 export interface Destination extends AlertDestination {
-  /** The mail address or the URL. Secret, because the URL of a webhook often contains a token. */
+  /** The email address or URL. Secret, because webhook URLs often contain a token. */
   readonly target: string;
 }
 
@@ -57,7 +57,7 @@ export class Destinations {
     return Math.max(this.settings.webhooks.timeout_ms, MAIL_MS);
   }
 
-  /** Makes one attempt. Rejects with the reason of a failure, or when `signal` is aborted. */
+  /** Makes one delivery attempt. Rejects with the reason if the attempt fails or `signal` is aborted. */
   async send({ type, target }: Destination, message: AlertMessage, signal: AbortSignal): Promise<void> {
     if (type === 'mail') return unlessAborted(this.mailer.deliver(alertMail(target, message)), signal);
     const { alerts, webhooks } = this.settings;
@@ -67,10 +67,10 @@ export class Destinations {
   }
 }
 
-/** An SMTP server that does not respond is given up after this time, see src/accounts/mail/mailer.ts. */
+/** The mailer gives up on an unresponsive SMTP server after this time; see src/accounts/mail/mailer.ts. */
 const MAIL_MS = 60_000;
 
-/** The mailer cannot abort a mail, but the server must not wait for it when it closes. */
+/** The mailer cannot abort an email, but a shutdown must not wait for it. */
 async function unlessAborted(sending: Promise<void>, signal: AbortSignal): Promise<void> {
   let abort = (): void => undefined;
   const aborted = new Promise<never>((_, reject) => {

@@ -1,5 +1,5 @@
-// An incident: a measured value that is over its threshold. It begins once and ends once, and each of the two events is
-// delivered to each destination.
+// An incident: a measured value has crossed its threshold. It is opened once and closed once, and both events are
+// delivered to every destination.
 
 import { base62 } from '../shared/ids.js';
 import type { AlertDelivery, AlertEvent, AlertIncident, AlertKind } from '../shared/wire/alerts.js';
@@ -13,12 +13,12 @@ export interface Delivery {
   readonly attempts: number;
   readonly error: string | null;
   readonly triedAt: number | null;
-  /** A pending delivery is not tried before. */
+  /** A pending delivery is not attempted before this time. */
   readonly nextAt: number;
 }
 
 export interface Incident {
-  /** Starts with the time, so that incidents are sorted by it. */
+  /** Starts with the time, so that incidents sort chronologically. */
   readonly id: string;
   /** Identifies the condition. Only one incident per key is active. */
   readonly key: string;
@@ -27,7 +27,7 @@ export interface Incident {
   readonly what: string;
   readonly process: string | null;
   readonly lookAt: string;
-  /** Null: the condition has no number. */
+  /** Null if the condition has no numeric value. */
   readonly value: number | null;
   readonly threshold: number | null;
   readonly beganAt: number;
@@ -41,7 +41,7 @@ const TIME_DIGITS = 9; // in base 36, until the year 5188
 export const incidentId = (at: number): string =>
   `inc_${Math.max(0, Math.floor(at)).toString(36).padStart(TIME_DIGITS, '0')}${base62(12)}`;
 
-/** Whether something may still happen to the incident. */
+/** Whether the incident can still change. */
 export const isOpen = ({ endedAt, deliveries }: Incident): boolean =>
   endedAt === null || deliveries.some(({ state }) => state === 'pending');
 
@@ -60,7 +60,7 @@ export const pendingDelivery = (
   nextAt: at,
 });
 
-/** The incident with one of its deliveries changed. */
+/** Returns a copy of the incident with one delivery changed. */
 export const withDelivery = (
   incident: Incident,
   { destination, event }: Pick<Delivery, 'destination' | 'event'>,

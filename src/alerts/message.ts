@@ -1,4 +1,4 @@
-// The messages of the alerts: as mail, as the JSON body of a webhook, and as text for Slack and compatible services.
+// Formats alert messages as email, as a webhook's JSON body, and as text for Slack and compatible services.
 
 import type { Mail } from '../accounts/mail/mailer.js';
 import type { AlertEvent } from '../shared/wire/alerts.js';
@@ -7,13 +7,13 @@ import { duration, moment } from './shown.js';
 
 export interface AlertMessage {
   readonly subject: string;
-  /** Lines of the text, without the subject. */
+  /** Lines of the message text, without the subject. */
   readonly lines: readonly string[];
   /** The webhook's body. */
   readonly body: object;
 }
 
-/** The page about the alerts; null if the address of the dashboard is unknown. */
+/** URL of the dashboard's alerts page; null if the dashboard's address is unknown. */
 const pageOf = (base: string | null): string | null => (base === null ? null : `${base}/dashboard/operator/alerts`);
 
 /** `base`: the dashboard's address, or null. */
@@ -56,7 +56,7 @@ export function alertMessage(incident: Incident, event: AlertEvent, base: string
   };
 }
 
-/** `process`: the process that sends it. */
+/** `process`: name of the process that sends the message. */
 export function testMessage(process: string, base: string | null, now: number): AlertMessage {
   const url = pageOf(base);
   const what = 'An operator has sent this test alert from the dashboard. Nothing is wrong.';
@@ -74,8 +74,8 @@ export const alertMail = (to: string, { subject, lines }: AlertMessage): Mail =>
 });
 
 /**
- * Names of organizations are chosen by users, so they must not be read as markup. In compatible services, a mention of
- * everyone is an @ at the beginning of a word; an invisible character after it prevents that.
+ * Users choose organization names, so the names must not be interpreted as markup. In compatible services, an @ at the
+ * start of a word can mention everyone; an invisible character after the @ prevents that.
  */
 const escaped = (text: string): string =>
   text
@@ -84,7 +84,7 @@ const escaped = (text: string): string =>
     .replace(/>/g, '&gt;')
     .replace(/(?<![\w.+-])@/g, '@\u200b');
 
-/** Discord refuses texts of more than 2,000 characters. Escaping adds a few. */
+/** Discord rejects messages of more than 2,000 characters. Escaping adds a few characters. */
 const MAX_TEXT = 1_800;
 
 export const slackBody = ({ subject, lines }: AlertMessage): object => ({

@@ -1,4 +1,4 @@
-// The free disk space of each running process, and processes that give no sign of life.
+// Conditions for each running process's free disk space, and for processes without a heartbeat.
 
 import type { SeenProcess } from './alert-store.js';
 import { levelAbove } from './condition.js';
@@ -6,7 +6,7 @@ import type { Condition } from './condition.js';
 import { duration, moment, showBytes } from './shown.js';
 import type { Thresholds } from './thresholds.js';
 
-/** `processes`: those that are running. */
+/** `processes`: the running processes. */
 export function disks(processes: readonly SeenProcess[], { diskFreeBytes: threshold }: Thresholds): Condition[] {
   if (threshold === 0) return [];
   return processes.map(({ name, readings: { diskFreeBytes: free } }) => {
@@ -35,8 +35,8 @@ export function disks(processes: readonly SeenProcess[], { diskFreeBytes: thresh
 }
 
 /**
- * One condition per process. `isSteady`: false while a silent process may only have lost its connection to the
- * database, as this one had. `now`: milliseconds since the Unix epoch.
+ * One condition per process. `isSteady`: false while a silent process may merely have lost its database connection, as
+ * this process did. `now`: milliseconds since the Unix epoch.
  */
 export function downs(
   processes: readonly SeenProcess[],

@@ -1,5 +1,5 @@
-// One process's measurements: the requests and latencies of the last few minutes, and the free disk space. Readings of
-// several processes add up. They are stored as JSON in the shared database.
+// One process's measurements: requests and latencies over the last few minutes, and free disk space. Readings of
+// several processes can be added up. They are stored as JSON in the shared database.
 
 import { statfs } from 'node:fs/promises';
 import type { Latency } from '../bench/load/types.js';
@@ -9,7 +9,7 @@ import type { LiveCollected } from '../shared/live-collected.js';
 export interface LatencyReading {
   readonly model: string;
   readonly metric: Latency;
-  /** Bucket and count in turn, only of buckets that are not empty (src/telemetry/latency-counts.ts). */
+  /** Alternating bucket indices and counts of non-empty buckets (src/telemetry/latency-counts.ts). */
   readonly counts: readonly number[];
 }
 
@@ -19,11 +19,11 @@ export interface Readings {
   /** Number of these requests that failed with a server error (5xx). */
   readonly serverErrors: number;
   readonly latencies: readonly LatencyReading[];
-  /** Null: it could not be determined. */
+  /** Null if it could not be determined. */
   readonly diskFreeBytes: number | null;
 }
 
-/** Parts into which the window is divided. The oldest part is dropped as a whole. */
+/** Number of segments in the window. The oldest segment is dropped as a whole. */
 const SLOTS = 30;
 /** Maximum number of models whose latencies are counted. */
 const MAX_MODELS = 200;

@@ -1,4 +1,4 @@
-// The error rate and the latency objectives, measured over all processes of the service together.
+// Conditions for the error rate and the latency objectives, measured across all processes of the service.
 
 import { nameOf } from '../bench/load/objectives.js';
 import type { Latency } from '../bench/load/types.js';
@@ -17,7 +17,7 @@ const NAMES: Readonly<Record<Latency, string>> = {
   e2e: 'end-to-end latency',
 };
 
-/** `processes`: those that are running. */
+/** `processes`: the running processes. */
 export function errorRate(
   processes: readonly SeenProcess[],
   { errorRate: threshold, windowS, minRequests }: Thresholds,
@@ -60,7 +60,7 @@ export function errorRate(
   ];
 }
 
-/** One condition per objective and model with measured values. `processes`: those that are running. */
+/** One condition for each objective and model with measurements. `processes`: the running processes. */
 export function latencies(processes: readonly SeenProcess[], thresholds: Thresholds): Condition[] {
   return thresholds.objectives.flatMap((objective) => {
     const models = processes.flatMap(({ readings }) =>

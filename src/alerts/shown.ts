@@ -1,4 +1,4 @@
-// Numbers and times as alerts show them.
+// Formats numbers and times for alerts.
 
 import { showBytes } from '../config/kinds.js';
 

@@ -1,4 +1,4 @@
-// The thresholds of the alerts, from the settings.
+// Alert thresholds, derived from the settings.
 
 import { parseObjectives } from '../bench/load/objectives.js';
 import type { Latency, Objective } from '../bench/load/types.js';
@@ -10,20 +10,20 @@ import type { AlertKind } from '../shared/wire/alerts.js';
 export type LatencyObjective = Extract<Objective, { metric: Latency }>;
 
 export interface Thresholds {
-  /** Null: not measured. */
+  /** Null if not measured. */
   readonly errorRate: number | null;
   readonly objectives: readonly LatencyObjective[];
-  /** 0: not measured. */
+  /** 0 = not measured. */
   readonly diskFreeBytes: number;
   readonly budgets: boolean;
-  /** 0: not measured. */
+  /** 0 = not measured. */
   readonly downMs: number;
   readonly windowS: number;
   readonly minRequests: number;
   readonly clearMs: number;
 }
 
-/** A shorter silence may be a delayed lease renewal (src/storage/postgres/process-lease.ts). */
+/** A shorter silence can be a delayed lease renewal (src/storage/postgres/process-lease.ts). */
 const MIN_DOWN_S = 15;
 
 /** `shared`: whether the processes can watch each other. Throws StartError. */
@@ -54,7 +54,7 @@ function objectivesOf(text: string): LatencyObjective[] {
   });
 }
 
-/** The kinds of alerts that the settings turn off. */
+/** The alert kinds that the settings disable. */
 export function kindsOff({ errorRate, objectives, diskFreeBytes, budgets, downMs }: Thresholds): AlertKind[] {
   const isOn: Readonly<Record<AlertKind, boolean>> = {
     error_rate: errorRate !== null,

@@ -16,8 +16,8 @@ export interface Peer {
 }
 
 /**
- * Returns the server at `wanted.url` or, if absent, the server that uses the data directory, for which it creates a key
- * that close() revokes. `command`: the command's name, for errors.
+ * Returns the server at `wanted.url`. If no URL is given, returns the server that uses the data directory and creates a
+ * key for it, which close() revokes. `command`: the command's name, for errors.
  */
 export async function findPeer(
   command: string,

@@ -53,7 +53,7 @@ export const FLAGS = {
 } as const satisfies OwnFlags;
 type Flag = keyof typeof FLAGS;
 
-/** Values by flag, in the order in which they were given. */
+/** Values by flag, in command-line order. */
 export type Given = ReadonlyMap<string, readonly string[]>;
 
 const last = (given: Given, flag: Flag): string | undefined => given.get(flag)?.at(-1);

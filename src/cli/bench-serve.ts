@@ -114,7 +114,7 @@ export async function benchServe(argv: string[]): Promise<number> {
 }
 
 /**
- * Each run has its own prompts, so that no run benefits from another's prefix cache. The rounds of a run share their
+ * Each run has its own prompts, so that no run benefits from another's prefix cache. All rounds of a run use the same
  * prompts.
  */
 async function once(
@@ -155,7 +155,7 @@ async function once(
   }
 }
 
-/** The command line as typed, without secrets. */
+/** Returns the command line as typed, without secrets. */
 function commandLine(argv: readonly string[]): string {
   const shown: string[] = [];
   for (let at = 0; at < argv.length; at++) {

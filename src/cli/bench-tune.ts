@@ -129,7 +129,7 @@ export async function benchTune(argv: string[]): Promise<number> {
       signal: stop.signal,
       onChange: (now) => {
         const snapshot = structuredClone(now);
-        // shown on the dashboard if that is enabled
+        // The run is shown on the dashboard if the dashboard is enabled.
         reporting = reporting.then(() => api.report(snapshot)).catch(() => undefined);
         for (const trial of now.trials.slice(reported)) process.stderr.write(`${trialLine(trial, loadKind)}\n`);
         reported = now.trials.length;
@@ -148,8 +148,8 @@ export async function benchTune(argv: string[]): Promise<number> {
 }
 
 /**
- * Mentions a setting that the search does not try, because it needs a restart and changes results. Only for a server on
- * this machine; '' if it does not apply.
+ * Returns a hint about a setting that the search does not try, because it requires a restart and changes results. Only
+ * for a server on this machine; '' if the hint does not apply.
  */
 function arithmeticHint({ engine }: Config): string {
   if (engine.arithmetic !== 'production' || engine.device !== 'cpu' || !['auto', 'amx'].includes(engine.isa)) return '';

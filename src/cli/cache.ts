@@ -118,7 +118,7 @@ function commandOf(
   return { ...pin, prompt: textIn('--file', file as string), request: null };
 }
 
-/** Reads a file. Removes the line break that editors add at the end. */
+/** Reads a file and removes the line break that editors add at the end. */
 function textIn(flag: string, file: string): string {
   let text: string;
   try {

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { home } from '../config/home.js';
 import { makeFolder } from '../shared/make-folder.js';
 
-/** Limits of the history. Beyond them, the oldest lines are dropped. */
+/** Limits on the history. When a limit is exceeded, the oldest lines are dropped. */
 const MAX_LINES = 1_000;
 const MAX_LINE_LENGTH = 4_000;
 const MAX_BYTES = 1_048_576;
@@ -16,7 +16,7 @@ export function historyPath(env: Readonly<Record<string, string | undefined>> = 
   return join(state === '' ? join(home(), '.local', 'state') : state, 'monolith', 'chat-history');
 }
 
-/** Lines, oldest first. Empty if the file cannot be read. */
+/** Returns the lines, oldest first, or an empty list if the file cannot be read. */
 export function readHistory(path: string): string[] {
   try {
     return readFileSync(path, 'utf8')

@@ -8,7 +8,7 @@ export class MessageInput {
   #lines: string[] = [];
   #isBlock = false;
 
-  /** Whether the message continues on the next line. */
+  /** Whether the current message continues on the next line. */
   get isOpen(): boolean {
     return this.#lines.length > 0 || this.#isBlock;
   }
@@ -47,7 +47,7 @@ export class MessageInput {
   }
 }
 
-/** Request fields that /set can change. Numbers are checked by the server, which names the valid range. */
+/** Request fields that /set can change. The server checks numbers and reports the valid range. */
 export const SETTABLE = {
   temperature: 'number',
   top_p: 'number',

@@ -1,5 +1,5 @@
-// The API key of one conversation: created at its start, valid for an hour, renewed while the conversation lasts, and
-// revoked when it is over. Each of these steps is recorded in the organization's audit log.
+// The API key of one conversation: created when the conversation starts, valid for an hour, renewed while it lasts, and
+// revoked when it ends. Each of these steps is recorded in the organization's audit log.
 
 import type { Accounts } from '../accounts/accounts.js';
 import type { Actor } from '../accounts/audit.js';
@@ -25,12 +25,13 @@ export interface KeyUse {
 const CONVERSATION: KeyUse = { name: 'monolith chat', scopes: ['inference', 'models.read'] };
 
 /**
- * Runs `work` on the accounts of a server in this process, or of the data directory, which is opened while `work` runs.
+ * Runs `work` on the accounts of a server in this process. Without such a server, opens the data directory while `work`
+ * runs.
  */
 export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Promise<T>;
 
 /**
- * Creating a key needs no further permission, because a user who can read the data directory or has the shared
+ * Creating a key requires no further permission, because a user who can read the data directory or has the shared
  * database's URL can create keys anyway.
  */
 export function accountsOf(config: Pick<Config, 'data_dir' | 'database'>): WithAccounts {
@@ -41,7 +42,7 @@ export class ChatKey {
   private key: KeyRecord | null = null;
   private secret = '';
 
-  /** `use`: the key's name and scopes. By default, those of a key for a conversation. */
+  /** `use`: the key's name and scopes. Defaults to the values for a conversation. */
   constructor(
     private readonly withAccounts: WithAccounts,
     private readonly now: () => number = Date.now,

@@ -39,7 +39,7 @@ interface State {
   system: string | null;
   messages: ChatMessage[];
   fields: Partial<Record<SamplingField, number | string>>;
-  /** Images of the next message. */
+  /** Images to attach to the next message. */
   images: ContentPart[];
   answering: AbortController | null;
 }
@@ -155,8 +155,8 @@ async function attach(state: State, path: string, text: string): Promise<boolean
 }
 
 /**
- * Switches the model while keeping the conversation. Without a name, lists the models. Returns the model to use from
- * now on.
+ * Switches the model while keeping the conversation. Without a name, lists the models. Returns the model for the
+ * following messages.
  */
 async function changeModel({ peer, model }: State, wanted: string): Promise<string> {
   let models: Listed[];

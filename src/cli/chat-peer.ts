@@ -21,7 +21,7 @@ export interface Peer {
 export interface Listed {
   id: string;
   demonstration?: boolean;
-  /** The model's kind of output; null or absent if unknown. */
+  /** The model's output type; null or absent if unknown. */
   task?: string | null;
 }
 
@@ -46,7 +46,7 @@ export async function runningServer(config: Config): Promise<string | null> {
   return record !== null && (await responds(record.url)) ? record.url : null;
 }
 
-/** The server that uses the data directory, with a temporary key unless the settings contain a key. */
+/** Returns the server that uses the data directory, with a temporary key unless the settings contain a key. */
 export function localPeer(url: string, config: Config): Peer {
   if (config.api_key !== null) return fixed(url, config.api_key);
   const key = new ChatKey(accountsOf(config));
@@ -82,7 +82,7 @@ async function responds(url: string): Promise<boolean> {
 }
 
 /**
- * Returns the models that generate text. Throws UsageError if the server cannot be reached or has no list of models.
+ * Returns the models that generate text. Throws UsageError if the server cannot be reached or does not list its models.
  */
 export async function modelsOf(peer: Peer): Promise<Listed[]> {
   let response: Response;

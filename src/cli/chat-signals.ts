@@ -8,7 +8,7 @@ export interface ChatSignals {
   /** Aborted by the first signal after armed(). */
   readonly stop: AbortSignal;
   /**
-   * Call this once there may be a key to revoke. Before the call, and on a second signal, the process exits
+   * Must be called as soon as there may be a key to revoke. Before that, and on a second signal, the process exits
    * immediately.
    */
   armed(): void;

@@ -2,7 +2,7 @@
 
 import { SseParser } from '../shared/sse-parser.js';
 
-/** In characters. */
+/** Maximum length of an event, in characters. */
 const LONGEST_EVENT = 64 * 1024 * 1024;
 
 export type ContentPart = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
@@ -15,7 +15,7 @@ export interface ChatMessage {
 export interface ChatPiece {
   content: string;
   reasoning: string;
-  /** Number of generated tokens. Only the last delta has it, and it is null if the server does not report it. */
+  /** Number of generated tokens. Set only in the last delta; null if the server does not report it. */
   tokens: number | null;
 }
 
@@ -25,7 +25,7 @@ interface ChunkBody {
   choices?: { delta?: { content?: string | null; reasoning_content?: string | null } }[];
 }
 
-/** Describes why a server is unreachable. fetch() only throws "fetch failed"; the reason is in the error's `cause`. */
+/** Describes why a server is unreachable. fetch() throws only "fetch failed"; the reason is in the error's `cause`. */
 export function unreachable(url: string, error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { message, code } = cause as NodeJS.ErrnoException;

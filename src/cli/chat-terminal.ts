@@ -6,7 +6,7 @@ import { appendHistory, readHistory } from './chat-history.js';
 
 export interface TypedLine {
   readonly text: string;
-  /** Whether the line is inside a paste, so that its end does not send the message. */
+  /** Whether the line is part of a paste, in which case the end of the line does not send the message. */
   readonly isPasted: boolean;
 }
 

@@ -40,7 +40,7 @@ export const FLAGS: OwnFlags = { '--url': 'value', '--system': 'value', '--no-hi
 
 export async function chat(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  // --model NAME selects one of the server's models; --model NAME=SOURCE is the setting and may be repeated.
+  // --model NAME selects one of the server's models; --model NAME=SOURCE is the `model` setting and may be repeated.
   const given = loadConfig({ argv }, { ...FLAGS, '--model': 'values' }).own.lists.get('--model') ?? [];
   const isSetting = given.length > 0 && given.every((model) => model.includes('='));
   const { config: asked, values, words } = commandConfig(argv, isSetting ? FLAGS : { ...FLAGS, '--model': 'value' });

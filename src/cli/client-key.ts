@@ -1,4 +1,5 @@
-// The key and address that clients use. Guides, the dashboard and the startup message name the same two variables.
+// The environment variables for a client's key and server address. Guides, the dashboard and the startup message use
+// the same two names.
 
 import type { Config } from '../config/settings.js';
 

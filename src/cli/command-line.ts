@@ -84,7 +84,7 @@ function debugging(argv: readonly string[]): boolean {
   return (values['log-level'] ?? process.env['MONOLITH_LOG_LEVEL']) === 'debug';
 }
 
-// Errors whose message is sufficient. Any other error may also need its stack.
+// Errors whose message is sufficient. For all other errors, the stack trace may be needed too.
 const PLAIN_ERRORS = new Set([
   'ConfigError',
   'StartError',
@@ -101,7 +101,7 @@ export async function runCommandLine(argv: string[]): Promise<number> {
     return await dispatch(argv);
   } catch (error) {
     const thrown = error instanceof Error ? error : new Error(String(error));
-    // The cause of an error is hidden from API clients, but shown to an operator who runs a command.
+    // An error's cause is hidden from API clients, but shown to operators who run a command.
     const {
       name,
       message,

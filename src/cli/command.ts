@@ -1,8 +1,8 @@
-// How a command is declared. commands.ts declares all of them.
+// Types for declaring a command. commands.ts declares all commands.
 
 import type { OwnFlags } from '../config/arguments.js';
 
-/** The kind of a command's positional arguments. Shells complete file names on their own. */
+/** The type of a command's positional arguments. Shells complete file names on their own. */
 export type WordKind = 'file' | 'recommended' | 'command' | 'shell' | 'agent' | 'none';
 
 export interface LoadedCommand {

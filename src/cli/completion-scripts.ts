@@ -4,10 +4,10 @@ import type { CompletedFlag, CompletionTable } from './completion-table.js';
 
 const names = (flags: readonly CompletedFlag[]): string => flags.map(({ name }) => name).join(' ');
 
-/** Every flag of a command, by name, including those of individual subcommands. */
+/** Every flag of a command, by name, including flags of individual subcommands. */
 function allFlags({ commands, settings }: CompletionTable): CompletedFlag[] {
   const own = commands.flatMap(({ flags, actionFlags }) => [...flags, ...Object.values(actionFlags).flat()]);
-  // The command's own flags come first, so that the settings' flags, which have descriptions, replace them.
+  // The command's own flags come first, so that setting flags of the same name, which have descriptions, replace them.
   return [...new Map([...own, ...settings].map((flag) => [flag.name, flag])).values()];
 }
 

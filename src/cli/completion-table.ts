@@ -1,4 +1,4 @@
-// What shells can complete, derived from the declarations of commands and settings.
+// The completions offered by shells, derived from the declarations of commands and settings.
 
 import { declared } from '../config/settings.js';
 import type { FlagKind, OwnFlags } from '../config/arguments.js';
@@ -11,7 +11,7 @@ export interface CompletedFlag {
   readonly name: string;
   /** Whether the next word is the flag's value. */
   readonly takesValue: boolean;
-  /** The possible values, if they are few. */
+  /** The possible values, if there are only a few. */
   readonly values: readonly string[];
   readonly help: string;
 }
@@ -24,15 +24,15 @@ export interface CompletedCommand {
   /** The command's own flags; flags of individual subcommands are in `actionFlags`. */
   readonly flags: readonly CompletedFlag[];
   readonly actionFlags: Readonly<Record<string, readonly CompletedFlag[]>>;
-  /** Words to offer. */
+  /** Words to offer as completions. */
   readonly words: readonly string[];
-  /** Whether words may be files. */
+  /** Whether to offer files. */
   readonly takesFiles: boolean;
 }
 
 export interface CompletionTable {
   readonly commands: readonly CompletedCommand[];
-  /** The settings, as flags. */
+  /** Settings in the form of flags. */
   readonly settings: readonly CompletedFlag[];
 }
 
@@ -96,7 +96,7 @@ function settingFlags(): CompletedFlag[] {
   ];
 }
 
-/** The values that a placeholder such as `text|json` lists. `cuda[:N]` is offered as `cuda`; `N` is not offered. */
+/** The values listed by a placeholder such as `text|json`. `cuda[:N]` is offered as `cuda`; `N` is not offered. */
 const choicesOf = (metavar: string): string[] =>
   metavar.includes('|')
     ? metavar

@@ -1,5 +1,5 @@
 // monolith debug vision: shows step by step how a text model and a vision encoder process a prompt with images. The
-// fields are those of the vision test vectors.
+// output has the same fields as the vision test vectors.
 
 import sharp from 'sharp';
 import type { DebugVisionPiece, RgbImage } from '../engine/addon-debug-types.js';

@@ -21,7 +21,7 @@ export interface Finding {
   readonly check: string;
   readonly result: 'ok' | 'warn' | 'fail';
   readonly message: string;
-  /** Advice for the user; null if there is nothing to do. */
+  /** Advice for the user; null if no action is needed. */
   readonly advice: string | null;
 }
 
@@ -184,7 +184,7 @@ function checkDisk({ data_dir: data, hub, log_file_bytes: log }: Config): Findin
   });
 }
 
-/** The path, or its closest parent that exists. */
+/** Returns the path or its closest existing parent. */
 function existing(path: string): string {
   for (let at = path; ; at = dirname(at)) if (existsSync(at) || at === dirname(at)) return at;
 }
@@ -197,8 +197,8 @@ function folder(check: string, path: string, flag: string, isPrivate: boolean): 
   const at = existing(path);
   const user = `user ${process.getuid?.() ?? '?'}`;
   if (!statSync(at).isDirectory()) return fail(check, `${at} is not a directory`, `Use another one with ${flag}.`);
-  // Creates something, because permission bits do not show that a file system is read-only or, like /proc, refuses new
-  // directories.
+  // Creates a directory as a test, because permission bits do not show that a file system is read-only or, like /proc,
+  // refuses new directories.
   try {
     rmdirSync(mkdtempSync(join(at, '.monolith-doctor-')));
   } catch (error) {

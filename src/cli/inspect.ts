@@ -1,5 +1,5 @@
-// monolith inspect PATH: shows what a model file or directory contains, and how much memory it would take to serve it
-// with the current settings. The numbers come from the code that allocates the memory.
+// monolith inspect PATH: shows the contents of a model file or directory, and the memory needed to serve it with the
+// current settings. The numbers come from the code that allocates the memory.
 
 import { basename } from 'node:path';
 import { commandConfig } from './command-config.js';
@@ -68,8 +68,8 @@ export async function inspect(argv: string[]): Promise<number> {
 }
 
 /**
- * For models with a sliding window, the pages by token range, because a request's pages for older tokens are freed
- * while it runs.
+ * For models with a sliding window, shows the pages by token range, because a request's pages for older tokens are
+ * freed while it runs.
  */
 function pagesTaken({ fullPages, windowPages, window }: MemoryPlan): string {
   if (windowPages === 0) return '';

@@ -154,7 +154,7 @@ async function change(
   return 0;
 }
 
-/** The name and permissions given by flags. Absent flags are undefined. Throws UsageError. */
+/** The name and permissions from the flags; undefined for absent flags. Throws UsageError. */
 function permissionsOf(values: ReadonlyMap<string, string>): KeyChange {
   const scopes = values.get('--scopes')?.split(',');
   for (const scope of scopes ?? [])
@@ -191,7 +191,7 @@ function addresses(text: string | undefined): string[] | undefined {
   );
 }
 
-/** ID of the service account that --service-account specifies; null without the flag. */
+/** ID of the service account specified by --service-account; null without the flag. */
 async function serviceAccount(
   serviceAccounts: ServiceAccounts,
   { id: organizationId, name: organizationName }: Organization,
@@ -208,7 +208,7 @@ async function serviceAccount(
   return found.id;
 }
 
-/** Turns refusals of the store into usage errors. */
+/** Converts the store's rejections to usage errors. */
 async function refusals<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -253,7 +253,7 @@ async function organization(
   return named[0];
 }
 
-/** Undefined: not given. Null: no limits. */
+/** Undefined if not given; null means no limits. */
 function limits(text: string | undefined): KeyRecord['limits'] | undefined {
   if (text === undefined || text === 'none') return text === undefined ? undefined : null;
   let json: unknown;
@@ -273,8 +273,7 @@ function limits(text: string | undefined): KeyRecord['limits'] | undefined {
 function print({ key, secret }: CreatedKey, values: ReadonlyMap<string, string>): number {
   if (values.has('--json')) process.stdout.write(`${JSON.stringify({ ...keyObject(key, new Date()), secret })}\n`);
   else process.stdout.write(`${secret}\n`);
-  // The other details go to stderr, and only on a terminal, so that a script that captures the output gets only the
-  // key.
+  // Other details go to stderr, and only on a terminal, so that a script that captures the output gets only the key.
   if (process.stdout.isTTY && !values.has('--json'))
     process.stderr.write(
       `Name ${key.name}, ID ${key.id}${key.expiresAt === null ? '' : `, expires ${day(key.expiresAt)}`}. Save the key: it is shown only once.\n`,
@@ -282,7 +281,7 @@ function print({ key, secret }: CreatedKey, values: ReadonlyMap<string, string>)
   return 0;
 }
 
-/** Undefined: not given. Null: never. */
+/** Undefined if not given; null means never. */
 function expiry(text: string | undefined): Date | null | undefined {
   if (text === undefined || text === 'never') return text === undefined ? undefined : null;
   const from = timeSpan(text);

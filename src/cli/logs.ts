@@ -1,4 +1,4 @@
-// monolith logs: shows the log that a server keeps in its data directory, and follows it.
+// monolith logs: shows and follows the log that a server keeps in its data directory.
 
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -68,7 +68,7 @@ function linesOf(text: string | undefined): number {
   return Number(text);
 }
 
-/** The last `count` lines of both files. `end`: the position in the current file at which to stop. */
+/** The last `count` lines of both files. `end`: where to stop in the current file. */
 export function lastLines(folder: string, count: number, end = Infinity): string {
   if (count === 0) return '';
   const read = (path: string): Buffer => (existsSync(path) ? readFileSync(path) : Buffer.alloc(0));
@@ -103,7 +103,7 @@ export class LogFollower {
   step(): void {
     this.#copy();
     if (!this.#isReplaced()) return;
-    // After a rotation, nothing more is written to the open file, so the new file is read from its start.
+    // After a rotation, the open file is no longer written, so the new file is read from its start.
     this.#copy();
     if (this.#fd !== null) closeSync(this.#fd);
     this.#open();
@@ -127,7 +127,7 @@ export class LogFollower {
 
   #copy(): void {
     if (this.#fd === null) return;
-    // Somebody emptied the file.
+    // The file has been emptied.
     if (fstatSync(this.#fd).size < this.#at) this.#at = 0;
     for (;;) {
       const buffer = Buffer.alloc(READ_BYTES);

@@ -13,7 +13,7 @@ import { RECOMMENDED, recommendedModel } from '../shared/recommended-models.js';
 import { commandName } from './command-name.js';
 
 export interface ModelArgument {
-  /** The name under which the model is served. */
+  /** The public name of the served model. */
   readonly name: string;
   /** A path, or `hf:OWNER/REPO...`: a source of the setting `model`. */
   readonly source: string;

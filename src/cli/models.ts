@@ -1,6 +1,6 @@
 // monolith models: lists the models that would be served with the current settings, and other models on disk, with the
-// memory that each would need. Reads no weights and does not contact the hub. Serving a model changes only the data
-// directory; a running server picks up the change.
+// memory that each would need. Reads no weights and does not contact the hub. `serve` only changes the data directory;
+// a running server picks up the change.
 
 import { commandName } from './command-name.js';
 import { commandConfig } from './command-config.js';
@@ -154,7 +154,7 @@ function upstreamLine({ id, display_name }: CatalogModel, { servers }: Upstream)
   };
 }
 
-/** A LoRA adapter. Whether it fits its model is known only when it is loaded. */
+/** A LoRA adapter. Whether it is compatible with its model is known only after loading. */
 function adapterLine(id: string, { base, path }: Pick<AdapterSource, 'base' | 'path'>): Line {
   return {
     id,

@@ -9,7 +9,7 @@ const LINE_MS = 10_000;
 const WINDOW_MS = 10_000;
 const BAR = 24;
 
-/** Message that announces the retry of a download. */
+/** Message shown when a download is retried. */
 export const retryLine = (what: string, why: string, waitMs: number): string =>
   `${what}: ${why}; retrying in ${Math.ceil(waitMs / 1000)} s`;
 

@@ -1,4 +1,4 @@
-// monolith ps: the server that uses the data directory, and its models.
+// monolith ps: shows the server that uses the data directory, and its models.
 
 import { showBytes } from '../config/kinds.js';
 import type { OwnFlags } from '../config/arguments.js';

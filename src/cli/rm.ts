@@ -64,7 +64,7 @@ async function whyNot(config: Config, name: string): Promise<string> {
   return `rm: "${name}" is not a downloaded model; expected OWNER/REPO[:QUANTIZATION] or a recommended model.${didYouMean(name, names)} "${commandName()} models" lists the models on disk.`;
 }
 
-/** A description of what uses the model; null if nothing does. */
+/** Describes how the model is in use; null if it is not in use. */
 async function userOf(config: Config, { entries }: Removable): Promise<string | null> {
   const paths = new Set(entries.flatMap(({ path }) => [path, realpathSync(path)]));
   const uses = (file: string | null): boolean => file !== null && (paths.has(file) || paths.has(real(file)));

@@ -96,7 +96,7 @@ async function onRunningServer(word: string, config: Config, armed: () => void):
   return { peer: localPeer(url, config), model };
 }
 
-/** The server's name for a file or a downloaded model; null if it does not serve it. */
+/** The server's public name for a file or downloaded model; null if it does not serve it. */
 function nameOnServer(word: string, config: Config, served: readonly LocalModel[]): string | null {
   const { source } = modelArgument('run', word);
   const path = source.startsWith(HUB_SCHEME)

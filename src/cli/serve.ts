@@ -25,8 +25,8 @@ import { modelArgument } from './model-argument.js';
 // within this time is ignored.
 const DUPLICATE_MS = 50;
 /**
- * How long HTTP workers may take to close their connections when the process must exit immediately. If they did not
- * close them, the HTTP library would abort the process.
+ * How long HTTP workers may take to close their connections when the process must exit immediately. If the connections
+ * stayed open, the HTTP library would abort the process.
  */
 const EXIT_MS = 1_000;
 
@@ -109,7 +109,7 @@ async function runServer(argv: string[]): Promise<number> {
   process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
   tuneCollector();
-  // downloads may take hours, so the addresses are checked first; startServer() checks them again
+  // Downloads can take hours, so the addresses are checked first; startServer() checks them again.
   if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked);
   const config = await withFetchedModels(asked, telemetry.log);
   server = await startServer(config, { telemetry, onLocked: () => logFile?.open() });
@@ -168,7 +168,7 @@ function readyJson(server: Server): string {
 const TEXT_OF_RESPONSE = `sed -E 's/.*"content":"([^"]*)".*/\\1/'`;
 
 function readyText(server: Server, config: Config, paint: Paint = stdoutPaint()): string {
-  // A key that the user has set, or that was shown before, is not printed, because terminal output may be logged.
+  // A key that the user has set or that was shown before is not printed, because terminal output may be logged.
   const shownKey = server.createdKey ?? `$${KEY_VARIABLE}`;
   const row = (label: string, text: string, ...notes: string[]): string =>
     [`  ${paint('dim', label.padEnd(11))}${text}`, ...notes.map((note) => ' '.repeat(13) + note)].join('\n') + '\n';
@@ -205,12 +205,15 @@ ${tryText(server, shownKey)}
 `;
 }
 
-/** Example request for the smallest chat model. Without chat models: for an embedding model or a reranker. */
+/**
+ * Example request for the smallest chat model. If there are no chat models, the example is for an embedding model
+ * or reranker.
+ */
 function tryText({ pool, url, models }: Server, key: string): string {
   const curl = (path: string, body: object): string => `  curl -sS -w '\\n' ${url}${path} \\
     -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" \\
     -d '${JSON.stringify(body)}'`;
-  // A model that is not loaded is assumed to generate text unless the catalog says otherwise.
+  // An unloaded model is assumed to generate text unless the catalog says otherwise.
   const isOfTask = (name: string, wanted: string): boolean => {
     const pooled = pool.get(name);
     const loaded = pooled?.status.state === 'ready' ? taskOf(pooled.status.engine.info) : null;

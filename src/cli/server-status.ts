@@ -7,12 +7,13 @@ import type { PromptCacheAnswer, PromptCacheCommand } from '../shared/wire/promp
 import { statusSocketPath, withStatusSocket } from '../storage/status-socket-path.js';
 
 const ANSWER_MS = 3_000;
-/** Timeout of a prompt-cache command in ms. The prefill of a long prompt takes minutes. */
+/** Timeout of a prompt-cache command, in ms. Prefilling a long prompt can take minutes. */
 const COMMAND_MS = 900_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * Null if no server uses the data directory. Throws an Error if the user has no permission to connect to the server.
+ * Returns null if no server uses the data directory. Throws an Error if the user has no permission to connect to the
+ * server.
  */
 export async function serverStatus(dataDir: string): Promise<LocalStatus | null> {
   if (!existsSync(statusSocketPath(dataDir))) return null;
@@ -29,8 +30,8 @@ export async function serverStatus(dataDir: string): Promise<LocalStatus | null>
 }
 
 /**
- * Sends a command to the server and returns its answer. Returns null if no server uses the data directory. Throws an
- * Error if the user has no permission to connect to the server, or if the server exits before it answers.
+ * Sends a command to the server and returns the response, or null if no server uses the data directory. Throws an Error
+ * if the user has no permission to connect to the server, or if the server exits before it responds.
  */
 export async function promptCacheAnswer(
   dataDir: string,

@@ -13,7 +13,7 @@ const PATIENCE_MS = 5_000;
 export const inSystemd = (environment: Environment): boolean => Boolean(environment['NOTIFY_SOCKET']);
 
 /**
- * Reports the state to systemd; does nothing without systemd. Node.js has no datagram sockets for local addresses, so
+ * Reports the state to systemd; does nothing without systemd. Node.js does not support Unix datagram sockets, so
  * `systemd-notify` sends the message, which the unit must allow (NotifyAccess=all). Never rejects: a failure is logged,
  * and systemd aborts the start at its timeout.
  */

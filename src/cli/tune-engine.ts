@@ -15,7 +15,7 @@ const ANSWER_WITHIN_MS = 20_000;
 const TRIES = 3;
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms'] as const satisfies readonly TunableName[];
 
-/** The server refused the request. */
+/** Thrown if the server refused the request. */
 class Refused extends Error {}
 
 export class OperatorApi {
@@ -26,7 +26,7 @@ export class OperatorApi {
   ) {}
 
   /**
-   * Sends a request to the operator API. Rejects with UsageError if there is no operator API or the token is wrong,
+   * Sends a request to the operator API. Rejects with UsageError if the operator API is disabled or the token is wrong,
    * with Refused if the server refuses the request, and otherwise with the network error.
    */
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
@@ -51,7 +51,7 @@ export class OperatorApi {
     try {
       message = (JSON.parse(text) as { error: { message: string } }).error.message;
     } catch {
-      // not a response from Monolith, so only the status is meaningful
+      // Not a response from Monolith, so only the status is meaningful.
     }
     if (response.status === 401 || response.status === 404)
       throw new UsageError(`bench tune: ${this.url}${path}: ${message}`);

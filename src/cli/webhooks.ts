@@ -1,4 +1,4 @@
-// monolith webhooks: manages the webhook endpoints of organizations, on the data directory or the shared database, even
+// monolith webhooks: manages the webhook endpoints of organizations, in the data directory or the shared database, even
 // while a server is using it. A running server uses a change for the next event.
 
 import type { Actor } from '../accounts/audit.js';
@@ -159,7 +159,7 @@ const NO_BOX: Pick<SecretBox, 'open' | 'seal'> = { open: notOpened, seal: notOpe
 const boxOf = async ({ stores, config }: Context): Promise<SecretBox> =>
   new SecretBox(await storedKeyRing(stores.sealer, config.secrets.signing_keys));
 
-/** `box`: only needed for changes of the secret. */
+/** `box`: needed only to change the secret. */
 function endpointsOf({ stores, config }: Context, box: Pick<SecretBox, 'open' | 'seal'> = NO_BOX): WebhookEndpoints {
   return new WebhookEndpoints({
     store: stores.webhooks,
@@ -284,7 +284,7 @@ async function deliveries(
   return 0;
 }
 
-/** The organization that --organization specifies; without the flag, all organizations. */
+/** The organization specified by --organization; without the flag, all organizations. */
 async function organizationsOf({ accounts }: CommandStores, values: Values): Promise<readonly Organization[]> {
   const all = await accounts.organizations.all();
   const wanted = values.get('--organization');
@@ -297,7 +297,7 @@ async function organizationsOf({ accounts }: CommandStores, values: Values): Pro
   return found;
 }
 
-/** The endpoint that the command's argument names. */
+/** The endpoint named by the command's argument. */
 async function named(action: Action, words: readonly string[], { stores, values }: Context): Promise<Endpoint> {
   const [reference, ...others] = words;
   noWords(others);
@@ -325,7 +325,7 @@ function checkedUrl(text: string): string {
   return parsed.data;
 }
 
-/** Undefined: not given. */
+/** Undefined if not given. */
 function events(values: Values): readonly EventType[] | undefined {
   const given = values
     .get('--events')

@@ -37,14 +37,14 @@ export interface Arguments {
   readonly words: readonly string[];
 }
 
-/** A command's own flags: `--name`, or `-x` for a short one. */
+/** A command's own flags: `--name`, or `-x` for a short flag. */
 export type OwnFlags = Readonly<Record<string, FlagKind>>;
 
 /** The form that readArguments() expects, for a command that takes no settings. */
 export const flagsOf = (own: OwnFlags): ReadonlyMap<string, Flag> =>
   new Map(Object.entries(own).map(([name, kind]) => [name, { kind }]));
 
-/** The values of a command's own flags, and the positional arguments. */
+/** Values of a command's own flags, and its positional arguments. */
 export interface OwnArguments {
   /** The last value of each flag given; empty for a switch. */
   readonly values: ReadonlyMap<string, string>;

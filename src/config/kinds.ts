@@ -37,7 +37,7 @@ export const path: Kind<string> = {
   metavar: 'PATH',
 };
 
-/** A URL with one of these schemes, such as https. */
+/** A URL with one of the given schemes, such as https. */
 export function url(...schemes: string[]): Kind<string> {
   const isOne = (value: string): boolean =>
     URL.canParse(value) && schemes.includes(new URL(value).protocol.slice(0, -1)) && new URL(value).hostname !== '';
@@ -70,7 +70,7 @@ export const searchUrl: Kind<string> = {
 /** Stands in for the query while a URL is checked. In lower case, because URL() converts hosts to lower case. */
 const MARK = 'monolithquery';
 
-/** A PostgreSQL URL. The host may be a Unix socket's directory: postgres://user@/name?host=/run/postgresql. */
+/** A PostgreSQL URL. The host may be the directory of a Unix socket: postgres://user@/name?host=/run/postgresql. */
 export const databaseUrl: Kind<string> = {
   schema: z
     .string()
@@ -431,7 +431,7 @@ function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
   }, schema) as unknown as z.ZodType<T>;
 }
 
-/** One client library stops reading a stream after 65,536 events. */
+/** Limited because one client library stops reading a stream after 65,536 events. */
 export const MAX_OUTPUT_TOKENS = 65_535;
 
 /** Range of `models.<id>.max_repeats`. */
@@ -443,7 +443,7 @@ export const MAX_IDLE_MINUTES = 44_640;
 
 const limit = z.number().int().min(1).max(1e9).nullable().optional();
 
-/** Undefined: the more general limit applies. Null: unlimited. */
+/** If undefined, the more general limit applies. Null means unlimited. */
 export interface LimitOverride {
   readonly rpm?: number | null | undefined;
   readonly tpm?: number | null | undefined;

@@ -1,6 +1,6 @@
 // Reads flags, environment variables and the configuration file into one frozen Config. Precedence: flag, variable,
 // file, default. Config.given records the source of each value that is not a default. A renamed setting is also
-// accepted under its former names (Setting.renamedFrom), with the same order of precedence.
+// accepted under its former names (Setting.renamedFrom), with the same precedence.
 
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -28,7 +28,7 @@ export interface ConfigSources {
   env?: Readonly<Record<string, string | undefined>>;
   /**
    * For commands whose positional arguments are models to serve: converts the arguments to values of the setting
-   * `model`, in addition to the values of its flag. `Loaded.own` then does not contain the arguments.
+   * `model`, in addition to the flag's values. `Loaded.own` then does not contain the arguments.
    */
   modelsOf?: (words: readonly string[]) => readonly string[];
 }
@@ -47,17 +47,17 @@ export interface Loaded {
 
 /** A setting that was set under a former name. */
 export interface Renamed {
-  /** The keys are those of the configuration file, whatever the source. */
+  /** The keys of the configuration file, regardless of the source. */
   readonly old: string;
   readonly new: string;
-  /** The flag, the variable, or the position in the file. */
+  /** The flag, variable, or position in the file. */
   readonly source: string;
 }
 
 interface Value {
   raw: unknown;
   source: string;
-  /** The name as written in the source: a flag, a variable or a file key. */
+  /** The name as written in the source: flag, variable or file key. */
   name: string;
   /** The former key, if `name` is a former name. */
   former: string | null;

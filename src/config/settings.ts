@@ -67,7 +67,7 @@ type ValueOf<T> = T extends { kind: Kind<infer V> } ? V : { readonly [K in keyof
 
 /** The validated, frozen settings of one process. Properties are named like file keys: `config.http.max_body_bytes`. */
 export type Config = ValueOf<typeof settings> & {
-  /** Settings that were set explicitly: maps each key to the flag, variable or file position that set it. */
+  /** Explicitly set settings: maps each key to the flag, variable or file position that set it. */
   readonly given: Readonly<Record<string, string>>;
 };
 
@@ -79,7 +79,7 @@ export interface Declared {
   aliasVariable: string | null;
   /** Environment variables of other tools, which are read if the setting's own variables are not set. */
   others: readonly string[];
-  /** Names that the setting had before it was renamed; null if it never was. */
+  /** Former names of the setting; null if it was never renamed. */
   former: FormerNames | null;
   setting: Setting<unknown>;
 }

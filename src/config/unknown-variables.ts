@@ -34,7 +34,7 @@ const KUBERNETES_PORT = /^(tcp|udp|sctp):\/\//;
 
 export interface UnknownVariable {
   readonly name: string;
-  /** The setting's variable that a mistyped name probably stands for, or null. */
+  /** The setting variable that a mistyped name most likely refers to, or null. */
   readonly meant: string | null;
 }
 

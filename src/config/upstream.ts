@@ -1,4 +1,4 @@
-// Schema of `models.<id>.upstream`: the servers of an upstream model, and the API that they speak. No side effects.
+// Schema of `models.<id>.upstream`: an upstream model's servers and their API format. No side effects.
 import { z } from 'zod';
 
 /** API formats of upstream servers. Each is also a path relative to the server's URL. */
@@ -28,7 +28,7 @@ export interface Upstream {
   readonly images: boolean;
   /** The parameter that controls reasoning effort. */
   readonly thinking: 'reasoning_effort' | 'enable_thinking' | 'none';
-  /** The field that carries the reasoning of earlier turns. */
+  /** The field that contains the reasoning of earlier turns. */
   readonly thinking_field: 'reasoning_content' | 'reasoning' | 'none';
   /** The structured-output feature that the servers enforce. Other formats are validated by this process. */
   readonly structured_outputs: 'json_schema' | 'json_object' | 'vllm' | 'llama-server' | 'monolith' | 'none';
@@ -219,5 +219,5 @@ function serverOf(address: string, own: ServerFields, shared: ServerFields): Ups
 const keyOf = ({ key, key_variable: name }: ServerFields): string | null | undefined =>
   name === undefined ? key : process.env[name];
 
-/** An upstream model declared only by its URL: --model NAME=http://127.0.0.1:8000/v1. */
+/** An upstream model that is declared only by its URL: --model NAME=http://127.0.0.1:8000/v1. */
 export const upstreamOfAddress = (address: string): Upstream => upstreamSchema.parse({ url: address });

@@ -25,7 +25,7 @@ export class DashboardOrigin {
     return this.configured?.host ?? exchange.header('host');
   }
 
-  /** The configured address, whatever the request; null if none is configured. For links in email. */
+  /** The configured address, regardless of the request; null if none is configured. For links in email. */
   get fixed(): string | null {
     return this.configured === null ? null : this.configured.href.replace(/\/+$/, '');
   }
@@ -44,7 +44,7 @@ export class DashboardOrigin {
   /** Whether, according to the configuration, only this machine can reach the server. */
   get isLocal(): boolean {
     const { config, configured } = this;
-    // A configured host name means that clients come through a proxy or tunnel.
+    // A configured host name means that clients connect through a proxy or tunnel.
     return (
       isLoopback(config.host) &&
       !config.http.trust_proxy &&
@@ -54,8 +54,8 @@ export class DashboardOrigin {
   }
 
   /**
-   * Throws ApiError 403 if the request comes from another site's page. With `required`, also if it has no Origin
-   * header.
+   * Throws ApiError 403 if the request comes from another site's page. With `required`, also throws if there is no
+   * Origin header.
    */
   check(exchange: Exchange, required: boolean): void {
     const origin = exchange.header('origin');

@@ -11,7 +11,7 @@ export const COMMON_HEADERS: HeaderList = [
   ['X-Frame-Options', 'DENY'],
 ];
 
-/** API responses are not cached, and nothing in them can run if a browser displays them. */
+/** API responses are not cached, and a browser that displays one executes nothing in it. */
 export const API_HEADERS: HeaderList = [
   ...COMMON_HEADERS,
   ['Cache-Control', 'no-store'],

@@ -1,5 +1,5 @@
 // Builds the catalog entries of LoRA adapters. An adapter is served like a model, under the name MODEL:NAME. It has the
-// properties of the model to which it applies, except a few settings (OVERRIDABLE).
+// properties of its model, except for a few settings (OVERRIDABLE).
 
 import { hash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
@@ -14,7 +14,7 @@ export const adapterId = ({ base, name }: Pick<AdapterSource, 'base' | 'name'>):
 /**
  * Returns the adapter's name in the engine. Threads of the process use it to find an adapter that another thread has
  * loaded. For adapters that operators load, the name ends with a hash of path, scale and time, because the same public
- * name may be loaded again with another file, or by two requests concurrently.
+ * name can be loaded again with another file, or by two requests concurrently.
  */
 export function engineAdapterName(adapter: Omit<AdapterSource, 'setting'>): string {
   const { path, scale, addedAt } = adapter;
@@ -78,7 +78,7 @@ export function adapterTarget(
   return { base, name: asked };
 }
 
-/** Settings that can be overridden per adapter. All other settings are those of its model. */
+/** Settings that can be overridden per adapter. All other settings are inherited from the model. */
 const OVERRIDABLE: readonly string[] = [
   'display_name',
   'max_output_tokens',

@@ -1,4 +1,4 @@
-// What `monolith debug` reads from the native addon (addon-types.ts): logits, and intermediate results of image
+// Data that `monolith debug` reads from the native addon (addon-types.ts): logits, and intermediate results of image
 // processing.
 
 export interface DebugLogits {

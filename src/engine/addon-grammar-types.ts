@@ -63,9 +63,9 @@ export interface GrammarOptions {
     stringMark: string; // delimiter of verbatim strings inside JSON; '' = quotation marks
     nested: boolean; // nested objects use the same notation, in braces
     /**
-     * The name under which array items are written as members. Nested objects then use the same notation without
-     * braces, and a member ends with valueClose NAME jsonOpen. The schema, not `kinds`, determines what a value may be.
-     * Absent or '': nested values are JSON.
+     * The member name used for array items. Nested objects then use the same notation without braces, and a member ends
+     * with valueClose NAME jsonOpen. The schema, not `kinds`, determines what a value may be. If absent or '', nested
+     * values are JSON.
      */
     item?: string;
     python: boolean; // true, false and null are written True, False and None

@@ -1,4 +1,4 @@
-// The complete, typed interface of the native addon. Everything that the addon checks or throws is documented here, in
+// The complete, typed interface of the native addon. All checks and errors of the addon are documented here, in
 // addon-grammar-types.ts and in addon-debug-types.ts. Within src/, only the files in this directory use the addon.
 //
 // Every function throws a TypeError that names the argument if an argument has the wrong type or is out of range. All
@@ -148,7 +148,7 @@ export interface ModelInfo {
   embeddings: EmbeddingInfo | null; // null if the model cannot compute embeddings or scores
 }
 
-/** How a model embeds or scores text. */
+/** Embedding or scoring properties of a model. */
 export interface EmbeddingInfo {
   dimensions: number; // values per text: the length of its vector, or the number of scores of a reranker
   pooling: 'mean' | 'cls' | 'last' | 'rank'; // rank: the result holds scores instead of a vector
@@ -190,8 +190,8 @@ export interface NativeImage extends PlannedImage {
 export interface SubmitOptions {
   prompt: Int32Array;
   /**
-   * Image positions: each image is inserted before the token at `at`. Ascending; several images may have the same
-   * position. Absent = none.
+   * Image positions: each image is inserted before the token at `at`. Sorted in ascending order; several images may
+   * have the same position. Absent = none.
    */
   images?: { at: number; image: NativeImage }[];
   organization: number; // the organization's 32-bit number
@@ -224,18 +224,18 @@ export interface SubmitOptions {
   stopTokens: number[];
   ignoreEos: boolean;
   prefixCache: boolean;
-  /** Label under which finished sequences' pages go to the storage tier, at most 256 bytes; absent: they do not. */
+  /** Label for exporting a finished sequence's pages to the storage tier, at most 256 bytes; absent = not exported. */
   retain?: string;
   queueWaitMs: number;
   generationMs: number;
   /**
    * Single-token markers of reasoning and tool calls are sampled only where they are valid: the opening marker before
-   * any content (and not with a budget of 0), the closing marker or a call inside the reasoning. Absent: false.
+   * any content (and not with a budget of 0), and the closing marker or a call inside the reasoning. Defaults to false.
    */
   markersInPlace?: boolean;
   /**
    * Ends the generation with `repetition` when a sequence of up to 64 tokens repeats this many times in a row and the
-   * repetitions cover at least 16 tokens. 0 or absent: never.
+   * repetitions cover at least 16 tokens. 0 or absent = disabled.
    */
   maxRepeats?: number;
   reasoning: {
@@ -250,7 +250,7 @@ export interface SubmitOptions {
   /**
    * Constrains the content to this grammar. The content starts after the reasoning, if there is any. If tool calls are
    * neither forbidden nor required, the content is either text that matches the grammar or a call. The end of the turn
-   * is sampled only where the text may end; where nothing else can follow, it is chosen without sampling. Absent or
+   * is sampled only where the text may end; where nothing else can follow, it is emitted without sampling. Absent or
    * null: unconstrained.
    */
   format?: NativeGrammar | null;
@@ -274,19 +274,19 @@ export interface CallOptions {
   /** The opening marker counts only at the start of the content. Whitespace before it then belongs to the section. */
   atStart: boolean;
   /**
-   * The texts that may follow the opening marker, e.g. '\n{"name": "a", "arguments":'; one of them must follow. The
+   * The texts that may follow the opening marker, such as '\n{"name": "a", "arguments":'; one of them must follow. The
    * engine writes their common part and samples where they differ. Applies after every opening marker that is a token.
-   * After a marker that is text, applies only if `required`, or if a token ends with the marker. [] = unconstrained. At
-   * most 128 texts of 1 to 1024 bytes each.
+   * After a marker that is plain text, it applies only if `required`, or if a token ends with the marker. [] =
+   * unconstrained. At most 128 texts of 1 to 1024 bytes each.
    */
   prefixes: string[];
   /**
    * One grammar per entry of `prefixes`, or absent. Each grammar covers the text after its prefix, up to and including
-   * the closing marker, which ends the grammar's suffix. Null: unconstrained. A grammar applies wherever the prefix is
-   * enforced. For an opening marker that is not a token, it applies where the call is `required`, replaces the format
-   * or follows another call with a grammar, or where a token ends with the marker. After a call with a grammar, the
-   * turn ends or another call follows; with `atStart` or without a closing marker, the turn always ends. After a call
-   * without a grammar, anything may follow.
+   * the closing marker, which ends the grammar's suffix. Null means unconstrained. A grammar applies wherever the
+   * prefix is enforced. For an opening marker that is not a token, it applies where the call is `required`, replaces
+   * the format or follows another call with a grammar, or where a token ends with the marker. After a call with a
+   * grammar, the turn ends or another call follows; with `atStart` or without a closing marker, the turn always ends.
+   * After a call without a grammar, anything may follow.
    */
   grammars?: (NativeGrammar | null)[];
   /**
@@ -298,7 +298,7 @@ export interface CallOptions {
   end?: string;
   /**
    * The text after the opening marker that ends the section and starts the content, for models whose content has a
-   * header that starts like a call. Absent: none.
+   * header that starts like a call. Absent if there is none.
    */
   answer?: string;
   /**
@@ -337,7 +337,7 @@ export interface AdapterOptions {
   scale?: number; // multiplies the adapter's output, in addition to alpha / rank; -1e6 to 1e6; absent = 1
 }
 
-/** Memory and requests of an adapter. */
+/** Memory use and request counts of an adapter. */
 export interface AdapterStats {
   id: number;
   name: string;
@@ -347,7 +347,7 @@ export interface AdapterStats {
   unloading: boolean; // unloadAdapter() was called; the adapter is freed when its last request has ended
 }
 
-/** Positions of a prompt that hold an image. */
+/** Positions of a prompt that contain an image. */
 export interface PromptSpan {
   readonly first: number;
   readonly rows: number;
@@ -362,7 +362,10 @@ export interface PageText {
   readonly adapter?: string; // AdapterInfo.cacheKey; '' or absent = no adapter
 }
 
-/** The parts of one page, in the engine's own layout (NativeEngine.pageSizes). Absent: not stored, or not wanted. */
+/**
+ * The parts of one page, in the engine's internal layout (NativeEngine.pageSizes). Absent if not stored or not
+ * requested.
+ */
 export interface PageData {
   readonly index: number; // the page holds positions 16 * index ff.
   readonly full?: Uint8Array; // layers without a sliding window; empty if all layers have one
@@ -370,7 +373,10 @@ export interface PageData {
   readonly snapshot?: Uint8Array; // recurrent state at the end of the page
 }
 
-/** Pages of a sequence with SubmitOptions.retain that has ended. A sequence may take several events. */
+/**
+ * Pages of a finished sequence with SubmitOptions.retain. The pages of one sequence may be split over several
+ * events.
+ */
 export interface PageExport extends PageText {
   readonly type: 'export';
   readonly organization: number;
@@ -385,31 +391,37 @@ export interface PageExport extends PageText {
 export type TierEvent =
   | PageExport
   /**
-   * An import was opened. `pages`: of each leading page in the pool, 1 + 2 if it has a window + 4 if a snapshot. Null:
-   * the import was refused, because too many are open.
+   * An import was opened. `pages`: bit flags for each leading page that is in the pool: 1, plus 2 if it has a window,
+   * plus 4 if it has a snapshot. Null if the import was refused because too many imports are open.
    */
   | { readonly type: 'opened'; readonly id: number; readonly pages: Uint8Array | null }
-  /** Pages were written: the first `pages` of those given. There was no room for more, or the import has ended. */
+  /**
+   * The first `pages` of the given pages were written. If there are fewer than given, the pool was full or the
+   * import has ended.
+   */
   | { readonly type: 'written'; readonly id: number; readonly pages: number };
 
 /** The connection between an engine and the storage tier of its KV pages (docs/internals/kv-tiers.md). */
 export interface NativeTier {
-  /** Frees room for exports: this many bytes of them have been stored. */
+  /** Acknowledges that this many exported bytes have been stored, which frees room for further exports. */
   acknowledge(bytes: number): void;
-  /** Exports pages again that were exported before, because they may have been dropped. */
+  /** Allows already exported pages to be exported again, because the storage tier may have dropped them. */
   forget(): void;
   /**
-   * Makes the operating system allocate memory for the first pages of an unused pool, so that the first import does not
-   * wait for the allocation.
+   * Touches the first pages of an unused pool, so that the operating system allocates their memory before the first
+   * import needs it.
    */
   touchPool(): void;
   /**
-   * Holds those leading pages of a prompt that are in the pool, until closeImport() or until another request needs
-   * their memory. Answered by `opened`. `id`: positive, and unique among open imports. `pinned`: other requests do not
-   * take the pages before closeImport(), unless no sequence could run otherwise.
+   * Holds the leading pages of a prompt that are in the pool, until closeImport() or until another request needs their
+   * memory. The engine responds with `opened`. `id`: positive and unique among open imports. `pinned`: other requests
+   * do not take the pages before closeImport(), unless no sequence could run otherwise.
    */
   openImport(id: number, organization: number, text: PageText, pinned: boolean): void;
-  /** Copies pages into the pool, in ascending order without gaps after the held ones. Answered by `written`. */
+  /**
+   * Copies pages into the pool, in ascending order and without gaps after the held pages. The engine responds with
+   * `written`.
+   */
   writeImport(id: number, pages: readonly PageData[]): void;
   closeImport(id: number): void;
   close(): void;
@@ -508,9 +520,12 @@ export interface NativeEngine {
   readonly backend: { name: string; isa: string; threads: number; amxProblem: string };
   readonly plan: MemoryPlan;
   readonly fileHash: string;
-  /** Everything in the engine that changes the bits of KV pages, apart from the files and the load options. */
+  /** Identifies every engine property that affects the bits of KV pages, apart from the files and the load options. */
   readonly cacheIdentity: string;
-  /** Bytes of the parts of a page; 0: the model has none of this part. `windowTokens`: length of the largest window. */
+  /**
+   * Size of each part of a page, in bytes; 0 if the model does not have this part. `windowTokens`: length of the
+   * largest window.
+   */
   readonly pageSizes: {
     readonly full: number;
     readonly window: number;
@@ -529,7 +544,8 @@ export interface NativeEngine {
    */
   planImage(width: number, height: number, low: boolean): PlannedImage;
   /**
-   * Prepares an image: 8-bit red, green and blue, row by row. Copies `pixels` and does the rest off the event loop.
+   * Prepares an image, given as 8-bit red, green and blue, row by row. Copies `pixels`; all other work runs off the
+   * event loop.
    */
   prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage>;
   /**
@@ -538,12 +554,12 @@ export interface NativeEngine {
    */
   open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;
   /**
-   * Connects the storage tier, on this thread. `maxBytes`: limit of exported bytes that are not acknowledged.
-   * Sequences with fewer than `minTokens` positions in full pages are not exported. A second call for the same engine
-   * disconnects the first tier.
+   * Connects the storage tier on this thread. `maxBytes`: limit on unacknowledged exported bytes. Sequences with fewer
+   * than `minTokens` positions in full pages are not exported. A second call for the same engine disconnects the first
+   * tier.
    */
   openTier(maxBytes: number, minTokens: number, onEvents: (events: readonly TierEvent[]) => void): NativeTier;
-  /** The positions of a prompt as the prefix cache compares them, with its images inserted. */
+  /** Returns the positions of a prompt as the prefix cache compares them, with its images inserted. */
   positions(options: Pick<SubmitOptions, 'prompt' | 'images'>): { tokens: Int32Array; spans: PromptSpan[] };
   /**
    * Loads a LoRA adapter off the event loop, while requests run. `path`: a GGUF file or a PEFT folder
@@ -556,12 +572,12 @@ export interface NativeEngine {
    */
   loadAdapter(path: string, options: AdapterOptions): Promise<AdapterInfo>;
   /**
-   * Makes an adapter unavailable to new requests. Its running requests finish normally; its memory is freed after the
-   * last of them. Resolves without waiting for them. Rejects with `invalid_argument` if no adapter with this id is
-   * loaded.
+   * Makes an adapter unavailable to new requests. Requests already using it finish normally; its memory is freed after
+   * the last one. Resolves without waiting for these requests. Rejects with `invalid_argument` if no adapter with this
+   * id is loaded.
    */
   unloadAdapter(id: number): Promise<void>;
-  /** Returns the adapters that requests can use, including those that other handles of the engine have loaded. */
+  /** Returns the adapters that requests can use, including adapters loaded through other handles of the engine. */
   adapters(): AdapterInfo[];
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>; // off the event loop, for long texts
@@ -578,7 +594,8 @@ export interface NativeEngine {
   profile(): OpFigures[] | null;
   configure(tunables: NativeTunables): void; // applies from the next step or submission, clamped to what was allocated
   /**
-   * Clears the prefix cache of one organization, or of all if none is given. Pages in use and pinned pages are kept.
+   * Clears the prefix cache of one organization or, if none is given, of all organizations. Pages in use and pinned
+   * pages are kept.
    */
   clearCache(organization?: number): void;
   drain(): void;
@@ -597,13 +614,13 @@ export interface Addon {
   readonly numericsVersion: number;
   readonly isas: string[]; // instruction sets that this processor supports, from simplest to most advanced
   /**
-   * `path`, here and below: a GGUF file, or a Hugging Face directory, which is read like the GGUF file to which it
-   * would be converted.
+   * `path`, here and below: a GGUF file or a Hugging Face directory. A directory is read as if it had been converted to
+   * a GGUF file.
    */
   inspect(path: string, options: LoadOptions): Promise<Inspection>; // off the event loop
   /**
-   * The sampling values recommended by a GGUF file's authors (`general.sampling.*` keys), unchanged. Values that are
-   * absent or not numbers are omitted. Throws if the file cannot be read.
+   * The sampling values recommended by a GGUF file's authors (`general.sampling.*` keys), unchanged. Missing and
+   * non-numeric values are omitted. Throws if the file cannot be read.
    */
   recommendedSampling(
     path: string,
@@ -623,7 +640,7 @@ export interface Addon {
     positions: Int32Array,
     continueTokens: number,
   ): Promise<DebugLogits>;
-  /** Runs a text model with a vision file on a prompt that contains `<__media__>` in place of each image. */
+  /** Runs a text model with a vision encoder file on a prompt that contains `<__media__>` in place of each image. */
   debugVision(
     path: string,
     visionPath: string,
@@ -639,8 +656,8 @@ export interface Addon {
    */
   lockFile(descriptor: number): boolean;
   /**
-   * Repairs a heap overflow in the lmdb package that a full disk triggers. Call it after lmdb has been loaded, on any
-   * thread. Returns how many imports were rebound.
+   * Repairs a heap overflow in the lmdb package that a full disk triggers. Must be called after lmdb has been loaded,
+   * on any thread. Returns how many imports were rebound.
    */
   guardLmdbErrors(): number;
   /** Memory available to models, within this process's cgroup limits. */

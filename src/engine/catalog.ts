@@ -35,7 +35,7 @@ const catalogModel = z.strictObject({
    * A GGUF file or a Hugging Face directory, relative to the catalog. Models with the same file share one loaded copy.
    */
   file: z.string().min(1),
-  /** Type to which float matrices are quantized on load; absent or null: they stay unchanged. */
+  /** Quantization type for float matrices on load; absent or null = unchanged. */
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   /**
    * The draft model for speculative decoding: a smaller model with the same vocabulary, or an EAGLE-3 head. Relative to
@@ -44,7 +44,8 @@ const catalogModel = z.strictObject({
   draft: z.string().min(1).max(4096).nullable().optional(),
   /**
    * GGUF file of the vision encoder ("mmproj"). Relative to the catalog, or to the working directory if it comes from a
-   * setting. Null: no image input. Absent: a file with one of the usual names next to the model file (vision-file.ts).
+   * setting. Null means no image input. If absent, a file with one of the usual names next to the model file is used
+   * (vision-file.ts).
    */
   vision: z.string().min(1).nullable().optional(),
   /**
@@ -52,17 +53,15 @@ const catalogModel = z.strictObject({
    * authors' original.
    */
   vision_resize: z.enum(['llama.cpp', 'original']).optional(),
-  /**
-   * How computations with 16-bit vision weights are done. fast (the default): with 16-bit integers; exact: with 32-bit
-   * floats.
-   */
+  /** Arithmetic for 16-bit vision weights. fast (the default): 16-bit integers; exact: 32-bit floats. */
   vision_precision: z.enum(['fast', 'exact']).optional(),
   display_name: z.string().min(1).max(128),
   /**
-   * Whether this is a small model for trying out the service, not for real work. The API and the dashboard show this.
+   * Whether this is a small model for trying out the service rather than for real work. Shown by the API and the
+   * dashboard.
    */
   demonstration: z.boolean().optional(),
-  /** The model's kind of output. If absent, it is unknown until the model is loaded for the first time. */
+  /** The model's output type. If absent, it is unknown until the model is loaded for the first time. */
   task: z.enum(['generation', 'embedding', 'ranking']).optional(),
   /** Release time, in seconds since the Unix epoch. */
   created: z.number().int().min(0),
@@ -75,7 +74,7 @@ const catalogModel = z.strictObject({
   load: z.enum(['start', 'demand']).optional(),
   /**
    * The model is unloaded after this many minutes without a request, and loaded again on the next request; absent or
-   * null: never unloaded.
+   * null = never unloaded.
    */
   idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
   /** If true, the model is never unloaded, neither when idle nor to free memory for another model. */
@@ -96,20 +95,19 @@ const catalogModel = z.strictObject({
    */
   image_input: z.enum(['refuse', 'note']).default('refuse'),
   /**
-   * Whitespace in responses constrained to JSON; overrides structured_outputs.white_space. For models that degrade
-   * without the formatting they were trained on.
+   * Whitespace in responses constrained to JSON; overrides structured_outputs.white_space. For models whose quality
+   * degrades without the formatting they were trained on.
    */
   white_space: z.enum(['compact', 'flexible']).optional(),
   /**
-   * Shorter vector lengths that an embedding model was trained for. If absent, the documented lengths of its model
+   * Shorter vector lengths that an embedding model was trained for. Defaults to the documented lengths of its model
    * family.
    */
   embedding_dimensions: embeddingDimensions.optional(),
   /** Named texts that an embedding model expects before its inputs. `default` applies if the request names none. */
   embedding_prompts: embeddingPrompts.optional(),
   /**
-   * Whether embeddings are scaled to length 1. If absent, they are, unless the model's own files omit the
-   * normalization.
+   * Whether embeddings are scaled to length 1. Defaults to true, unless the model's own files omit the normalization.
    */
   normalize: z.boolean().optional(),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']),
@@ -117,7 +115,7 @@ const catalogModel = z.strictObject({
 });
 
 const catalog = z.strictObject({
-  /** The models, highest tier first, which is also the order in GET /v1/models. */
+  /** The models, sorted by tier, highest first. GET /v1/models returns them in the same order. */
   models: z
     .array(catalogModel)
     .min(1)
@@ -131,19 +129,22 @@ const catalog = z.strictObject({
     }),
 });
 
-/** A LoRA adapter and the model to which it applies. */
+/** A LoRA adapter and its base model. */
 export interface AdapterSource {
-  /** Name of the model to which the adapter applies, in the catalog or the pool. */
+  /** Name of the adapter's base model in the catalog or the pool. */
   readonly base: string;
-  /** NAME of the public name MODEL:NAME. */
+  /** The NAME part of the public name MODEL:NAME. */
   readonly name: string;
   /** A GGUF file or a PEFT folder. */
   readonly path: string;
   /** Multiplies the adapter's contribution. */
   readonly scale: number;
-  /** The setting that declares the adapter, for error messages. Null: an operator loaded it at run time. */
+  /** The setting that declares the adapter, for error messages; null if an operator loaded it at run time. */
   readonly setting: string | null;
-  /** When an operator loaded the adapter, in RFC 3339. Absent if the configuration declares the adapter. */
+  /**
+   * Time at which an operator loaded the adapter, in RFC 3339. Absent if the adapter is declared in the
+   * configuration.
+   */
   readonly addedAt?: string;
 }
 
@@ -152,7 +153,7 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>> & {
   readonly upstream?: Upstream | undefined;
   /** Set if this is a LoRA adapter of another model. `file` is then the model's file. */
   readonly adapter?: AdapterSource | undefined;
-  /** The sampling values that an operator has set. */
+  /** The sampling values set by an operator. */
   readonly givenSampling?: Readonly<Partial<z.infer<typeof sampling>>> | undefined;
 };
 
@@ -251,8 +252,8 @@ const recommendation = z.object({
 
 /**
  * The sampling values that a model's authors recommend, from generation_config.json in a Hugging Face directory or from
- * the `general.sampling.*` keys of a GGUF file. Empty if they are missing or corrupt: they are optional, and loading
- * the model reports what is wrong with the file.
+ * the `general.sampling.*` keys of a GGUF file. Empty if they are missing or corrupt, because they are optional, and
+ * loading the model reports any problem with the file.
  */
 function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogModel['sampling']> {
   let found: unknown;
@@ -269,7 +270,7 @@ function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogMo
   return given(values);
 }
 
-/** GGUF files store 32-bit floats. This rounds each value to the decimal number that its author meant, such as 0.6. */
+/** GGUF files store 32-bit floats. Rounds each value to the decimal number that its author intended, such as 0.6. */
 const withoutNoise = (values: Readonly<Record<string, number>>): Record<string, number> =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, Number(value.toPrecision(7))]));
 
@@ -331,7 +332,7 @@ export function modelOfFile(name: string, path: string): CatalogModel {
     max_output_tokens: null,
     input_modalities: ['text'],
     image_input: 'refuse',
-    // has no effect on models without reasoning
+    // Has no effect on models without reasoning.
     default_effort: 'medium',
     sampling: { ...PLAIN_SAMPLING, ...recommendedSampling(file, isFolder) },
   };
@@ -382,7 +383,7 @@ export function withOverrides(
   });
 }
 
-/** The file that a draft model is loaded from: the file of another model in the catalog, or a separate file. */
+/** The file from which a draft model is loaded: another catalog model's file or a separate file. */
 export type DraftFile = Pick<CatalogModel, 'file' | 'quantize'>;
 
 /**
@@ -428,7 +429,7 @@ export function checkedAliases(
   return new Map(Object.entries(aliases));
 }
 
-/** Returns a copy without the properties whose value is undefined. */
+/** Returns a copy without undefined properties. */
 function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

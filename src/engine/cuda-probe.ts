@@ -1,5 +1,5 @@
-// Checks whether models can run on an NVIDIA GPU. The engine finds out when it plans a model's memory on the device, so
-// this file plans a small embedded model. Planning reads no weights.
+// Checks whether models can run on an NVIDIA GPU. The engine checks this when it plans a model's memory on the device,
+// so this file plans a small embedded model. Planning reads no weights.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { loadAddon, packageRoot } from './load-addon.js';
 
 const SMALL_MODEL = join(packageRoot, 'models', 'starter-q8_0.gguf');
 
-/** Null if a GPU can be used, otherwise the reason why not. */
+/** Returns null if a GPU can be used, otherwise the reason why not. */
 export async function cudaProblem(options: LoadOptions): Promise<string | null> {
   if (!existsSync(SMALL_MODEL)) return `unknown: ${SMALL_MODEL} is missing`;
   try {

@@ -1,11 +1,10 @@
-// Schedules embedding inputs of several organizations on one engine. A call may have thousands of texts, so the queue
-// limits how many texts of each organization the engine holds at a time. It serves the organization with the fewest
-// texts in the engine first. The calls of one organization take turns. Event-loop thread only.
+// Schedules embedding inputs of several organizations on one engine. A call can contain thousands of texts, so the
+// queue limits how many texts of each organization are in the engine at a time. It serves the organization with the
+// fewest texts in the engine first. The calls of one organization take turns. Event-loop thread only.
 import { shareOf } from '../shared/thread-count.js';
 
 /**
- * Maximum number of texts per organization that the engine holds at a time. Large enough to fill the batches of any
- * device.
+ * Maximum number of texts per organization in the engine at a time. Large enough to fill the batches of any device.
  */
 const kMostSubmitted = shareOf(64);
 
@@ -18,7 +17,7 @@ const kRetryMs = 10;
 /** An embedding call that still has texts to submit. */
 export interface EmbedCall {
   readonly organization: number;
-  /** Number of this call's texts that the engine holds. */
+  /** Number of this call's texts in the engine. */
   readonly submitted: number;
   readonly hasMore: boolean;
   /** Submits the next text. Throws the errors of NativeChannel.submit. */
@@ -27,8 +26,7 @@ export interface EmbedCall {
 }
 
 /**
- * The waiting calls of one organization in the order of service. Kept while the organization has waiting calls or
- * submitted texts.
+ * One organization's waiting calls, in service order. Kept while the organization has waiting calls or submitted texts.
  */
 interface Line {
   readonly calls: Set<EmbedCall>;
@@ -58,7 +56,7 @@ export class EmbedQueue {
     call.fail(Object.assign(new Error(message), { code: 'queue_full' }));
   }
 
-  /** Records that the engine no longer holds `texts` texts of the call. `isOver`: the call submits no further texts. */
+  /** Records that `texts` texts of the call have left the engine. `isOver`: the call submits no further texts. */
   ended(call: EmbedCall, texts: number, isOver: boolean): void {
     const line = this.#lines.get(call.organization);
     if (line === undefined) return;

@@ -6,7 +6,7 @@ import type { EngineEvent, FailureCode } from './events.js';
 export interface EmbedOptions {
   /** The organization's 32-bit number. Requests are scheduled fairly between these numbers. */
   organization: number;
-  /** True: the inputs yield to other requests (SubmitOptions.background). Absent: false. */
+  /** Whether the inputs yield to other requests (SubmitOptions.background). Defaults to false. */
   background?: boolean;
   /** AdapterInfo.id of the LoRA adapter to use. Absent or null: no adapter. */
   adapter?: number | null;
@@ -36,7 +36,7 @@ interface Submitted {
 /** The parts of an engine that embedInputs() uses. */
 export interface Embedder {
   readonly queue: EmbedQueue;
-  /** Whether the engine ends its requests because it is about to be unloaded. */
+  /** Whether the engine is ending its requests because it is about to be unloaded. */
   readonly isDraining?: boolean;
   generate(options: SubmitOptions, onEvent: (event: EngineEvent) => void): Submitted;
 }
@@ -158,7 +158,7 @@ class EmbedRun implements EmbedCall {
       organization,
       background,
       adapter,
-      // The call's own deadline applies. An input may have to wait for many other inputs of its call.
+      // The call's deadline applies instead, because an input may have to wait for many other inputs of the call.
       queueWaitMs: generationMs,
       generationMs,
       output: 'vector',

@@ -1,12 +1,12 @@
-// Logs what engines report while they run: that an engine has stopped permanently, and notes from its backend (for
-// example, that GPU steps could not be recorded). Checked periodically; each report is logged once.
+// Logs reports from running engines: that an engine has stopped permanently, and notes from its backend (for example,
+// that GPU steps could not be recorded). Engines are checked periodically; each report is logged once.
 
 import type { Log } from '../telemetry/types.js';
 import type { NativeStats } from './addon-types.js';
 
 const LOOK_MS = 5_000;
 
-/** An engine, the name under which it is logged, and its statistics. */
+/** An engine, its name in the log, and its statistics. */
 export interface NotedEngine {
   model: string;
   engine: object;

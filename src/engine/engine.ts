@@ -1,5 +1,5 @@
 // A running engine. All requests on this thread share one event channel; each step's packed events are dispatched to
-// the requests to which they belong. Event-loop thread only.
+// their requests. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type { LoadOptions } from './addon-types.js';
 import type { CompiledGrammar, GrammarOptions } from './addon-grammar-types.js';
@@ -43,11 +43,14 @@ let adapterLoads: Promise<unknown> = Promise.resolve();
 
 export interface Generation {
   readonly id: number;
-  /** Cancels the request before the engine's next step; no events follow. Idempotent; has no effect after the end. */
+  /**
+   * Cancels the request before the engine's next step; no events follow. Idempotent; has no effect on a finished
+   * request.
+   */
   cancel(): void;
   /**
    * Ends one choice as `end_of_turn` before the engine's next step. Its text so far and its `finished` event are still
-   * emitted. Idempotent; has no effect after the end.
+   * emitted. Idempotent; has no effect on a finished choice.
    */
   finish(choice: number): void;
 }
@@ -55,7 +58,7 @@ export interface Generation {
 interface Listener {
   onEvent: (event: EngineEvent) => void;
   choicesLeft: number;
-  /** Events to be delivered later, in order of arrival; null: none. */
+  /** Events to deliver later, in order of arrival; null if none. */
   late: EngineEvent[] | null;
   /** Whether the last event has been delivered or the request was cancelled. */
   over: boolean;
@@ -99,7 +102,7 @@ export class Engine {
    * events.
    */
   onDelivered: ((delayMs: number) => void) | null = null;
-  /** Where KV pages are kept that have left memory; null: nowhere. */
+  /** Storage tier for KV pages that were evicted from memory; null if there is none. */
   tier: EngineTier | null = null;
   readonly arithmetic: LoadOptions['arithmetic'];
   /** The options that affect results bit for bit, joined into one string for the fingerprint. */
@@ -205,7 +208,7 @@ export class Engine {
   unloadAdapter(id: number): Promise<void> {
     return this.#native.unloadAdapter(id);
   }
-  /** Returns the adapters that requests can use, including those that other threads have loaded. */
+  /** Returns the adapters that requests can use, including adapters loaded by other threads. */
   adapters(): AdapterInfo[] {
     return this.#native.adapters();
   }
@@ -223,7 +226,7 @@ export class Engine {
   tokenBytes(token: number): Uint8Array {
     return this.#native.tokenBytes(token);
   }
-  /** The ID of the token with exactly this text in the vocabulary, or -1. */
+  /** Returns the ID of the vocabulary token with exactly this text, or -1. */
   findToken(spelling: string): number {
     return this.#native.findToken(spelling);
   }
@@ -235,8 +238,8 @@ export class Engine {
     return this.#native.compileGrammar(options);
   }
   /**
-   * Estimated milliseconds until the requests that are waiting now have left the queue, based on the recent pace of
-   * this thread's requests.
+   * Estimated milliseconds until all currently waiting requests have left the queue, based on the recent pace of this
+   * thread's requests.
    */
   queueDrainMs(): number {
     return this.#pace.drainMs(this.#native.stats().waiting / threadCount);
@@ -245,8 +248,8 @@ export class Engine {
     return this.#native.stats();
   }
   /**
-   * Number of requests in the queue, without this thread's background requests. Only the primary thread has background
-   * requests.
+   * Number of requests in the queue, excluding this thread's background requests. Only the primary thread has
+   * background requests.
    */
   waitingInForeground(): number {
     return Math.max(0, this.#native.stats().waiting - this.#queuedBackground.size);
@@ -257,13 +260,14 @@ export class Engine {
   }
   /**
    * Changes settings of the running engine, starting with the next step or submission, for every thread that uses this
-   * engine. Values are clamped to what was allocated on load.
+   * engine. Values are clamped to the sizes allocated on load.
    */
   configure(tunables: NativeTunables): void {
     this.#native.configure(tunables);
   }
   /**
-   * Clears the prefix cache of one organization, or of all if none is given. Pages in use and pinned pages are kept.
+   * Clears the prefix cache of one organization or, if none is given, of all organizations. Pages in use and pinned
+   * pages are kept.
    */
   clearCache(organization?: number): void {
     this.#native.clearCache(organization);
@@ -296,8 +300,8 @@ export class Engine {
     try {
       decodeEvents(events, (id, event) => this.#hand(id, event));
     } catch (error) {
-      // Errors from listeners are isolated by #hand(), so an error here means a corrupt event stream. Its remaining
-      // events are lost, so all requests fail.
+      // #hand() isolates errors from listeners, so an error here means a corrupt event stream. The remaining events are
+      // lost, so all requests fail.
       const listeners = [...this.#listeners.entries()];
       const message = error instanceof Error ? error.message : String(error);
       for (const [id, listener] of listeners) {

@@ -115,7 +115,7 @@ export class EventStreamError extends Error {
 
 /**
  * Calls `deliver(request, event)` for each record in order. Throws EventStreamError at the first malformed record,
- * after delivering the ones before it.
+ * after delivering all preceding records.
  */
 export function decodeEvents(buffer: Uint8Array, deliver: (request: number, event: EngineEvent) => void): void {
   const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);

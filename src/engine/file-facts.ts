@@ -1,5 +1,4 @@
-// Properties of a model file or folder that can be determined without reading its weights: its architecture, and the
-// memory that loading it would take.
+// Properties of a model file or folder that can be determined without reading the weights: architecture and memory use.
 
 import type { LoadOptions, MemoryPlan, ModelInfo } from './addon-types.js';
 import { modelBytes } from './catalog.js';
@@ -10,16 +9,16 @@ export interface FileFact {
   readonly architecture: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
-  /** The model's kind of output: text (`generation`), vectors (`embedding`) or scores (`ranking`). */
+  /** The model's output type: text (`generation`), vectors (`embedding`) or scores (`ranking`). */
   readonly task: 'generation' | 'embedding' | 'ranking' | null;
   /**
-   * Memory that loading the model would take, in bytes: weights, KV cache, recurrent states and activations. Null: it
-   * cannot be loaded.
+   * Memory that loading the model would take, in bytes: weights, KV cache, recurrent states and activations. Null if
+   * the model cannot be loaded.
    */
   readonly memory: number | null;
   /** Breakdown of `memory`, in bytes. */
   readonly plan: LoadBytes | null;
-  /** Why the model cannot be served. Null: no problem is visible without reading the weights. */
+  /** Why the model cannot be served. Null if no problem can be found without reading the weights. */
   readonly problem: string | null;
 }
 
@@ -44,8 +43,8 @@ export const planBytes = ({ weightBytes, kvBytes, slots, slotBytes, activationBy
   weightBytes + kvBytes + slots * slotBytes + activationBytes;
 
 /**
- * Whether a model would fit into memory: 'yes'; 'later', once other programs have freed some memory; or 'no', never on
- * this machine.
+ * Whether a model would fit into memory: 'yes'; 'later', once other programs have freed some memory; or 'no', if it
+ * never fits on this machine.
  */
 export function fitOf(
   { memory }: Pick<FileFact, 'memory'>,
@@ -55,7 +54,7 @@ export function fitOf(
   return memory <= machine.available ? 'yes' : memory <= machine.total ? 'later' : 'no';
 }
 
-/** A model's kind of output. */
+/** Returns a model's output type. */
 export const taskOf = ({ embeddings }: ModelInfo): 'generation' | 'embedding' | 'ranking' =>
   embeddings === null ? 'generation' : embeddings.pooling === 'rank' ? 'ranking' : 'embedding';
 

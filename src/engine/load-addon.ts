@@ -42,7 +42,7 @@ function installedAddon(): string | undefined {
 let loaded: Addon | undefined;
 
 /**
- * Returns this thread's addon. MONOLITH_ADDON overrides the file, which tests use for an emulated GPU. Throws an Error
+ * Returns this thread's addon. MONOLITH_ADDON overrides the file; tests use it for an emulated GPU. Throws an Error
  * that explains how to build the addon, or why it does not load.
  */
 export function loadAddon(): Addon {

@@ -1,4 +1,4 @@
-// Reports the progress of loading models, because large ones take minutes.
+// Reports the progress of loading models, because large models take minutes.
 
 import { basename } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -10,7 +10,7 @@ import type { ModelPool } from './model-pool.js';
 
 /** Interval between two log lines about a file. */
 const EVERY_MS = 2_000;
-/** Minimum model size, in parameters, for which the log suggests engine.arithmetic fast. */
+/** Minimum number of model parameters at which the log suggests engine.arithmetic fast. */
 const MIN_FAST_PARAMETERS = 5e8;
 
 export interface Loading {
@@ -93,8 +93,8 @@ export async function logLoading(
 }
 
 /**
- * Logs how many bytes of an engine's weights are in huge pages as soon as the engine knows it. The engine moves them
- * there in the background. Logs nothing if there are none, or if the engine is closed first.
+ * Logs how many bytes of an engine's weights are in huge pages as soon as the engine knows it. The engine moves weights
+ * to huge pages in the background. Logs nothing if no weights are in huge pages or if the engine is closed first.
  */
 function logHugePages(
   pool: ModelPool,

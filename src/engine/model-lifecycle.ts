@@ -13,7 +13,7 @@ import type { ModelPool } from './model-pool.js';
 
 const LOOK_MS = 1_000;
 const MINUTE_MS = 60_000;
-/** A model that was requested this recently is not unloaded, because it may be about to be used. */
+/** A model is not unloaded this soon after a request, because it may be about to be used. */
 const JUST_USED_MS = 10_000;
 
 export type ModelLifecycleEvent =
@@ -27,7 +27,7 @@ export interface ModelLifecycleOptions {
   report(news: ModelLifecycleEvent): void;
   readonly addon?: Addon;
   readonly now?: () => number;
-  /** Returns the number of bytes of memory that are currently available. */
+  /** Returns the currently available memory in bytes. */
   readonly available?: () => number;
 }
 
@@ -43,11 +43,13 @@ export class ModelLifecycle {
   // Usage by engine key, because names that share an engine also share its usage.
   readonly #uses = new Map<string, Use>();
   readonly #loading = new Map<string, Promise<void>>();
-  /** Bytes that each load in progress will take in total, by engine key. The free memory does not yet reflect them. */
+  /**
+   * Total number of bytes that each load in progress will take, by engine key. The free memory does not yet reflect
+   * them.
+   */
   readonly #reserved = new Map<string, number>();
   /**
-   * Loads free memory for themselves one after another, so that each takes into account what the others reserve and
-   * free.
+   * Loads make room one after another, so that each takes into account the memory that the others reserve and free.
    */
   #makingRoom: Promise<void> = Promise.resolve();
   readonly #timer: NodeJS.Timeout;
@@ -88,7 +90,7 @@ export class ModelLifecycle {
     return this.#pool.get(name)?.model.adapter?.base ?? name;
   }
 
-  /** Called for an operator: starts loading a model that is unloaded or has failed to load. */
+  /** Called on behalf of an operator: starts loading a model that is unloaded or has failed to load. */
   load(model: string): void {
     const load = this.#pool.loadOf(model);
     const state = this.#pool.get(model)?.status.state;
@@ -160,7 +162,7 @@ export class ModelLifecycle {
     }
   }
 
-  /** Number of bytes that the loads in progress will still take. */
+  /** Number of bytes that the loads in progress have yet to allocate. */
   #outstanding(): number {
     const progress = new Map(
       this.#pool.engines().map(({ key, status }) => [key, status.state === 'loading' ? status.progress : 0]),

@@ -35,7 +35,7 @@ export interface PooledEngine {
   readonly status: ModelStatus;
 }
 
-/** How long to wait for the last events of requests that were ended with `time_limit`, in ms. */
+/** How long to wait, in ms, for the last events of requests that were ended with `time_limit`. */
 const LAST_EVENTS_MS = 5_000;
 const IDLE_LOOK_MS = 25;
 
@@ -83,7 +83,7 @@ class Slot implements PooledEngine {
   }
 
   /**
-   * Unloads the model until the next request, if nothing is running on it. If it has not been loaded yet, defers
+   * Unloads the model until the next request, if no request is running on it. If it has not been loaded yet, defers
    * loading until then.
    */
   unload(): void {
@@ -139,8 +139,8 @@ class Slot implements PooledEngine {
     if (engine === null) return;
     const idle = await becomesIdle(engine, graceMs, () => this.#wanted);
     if (this.#wanted && !idle) {
-      // Called when the model was requested again before it was unloaded. Other threads may still be using its engine,
-      // so it must not be drained.
+      // Called if the model is requested again before it has been unloaded. Other threads may still be using its
+      // engine, so it must not be drained.
       this.#leaving = null;
       this.status = { state: 'ready', engine };
       return;
@@ -253,8 +253,8 @@ export class ModelPool {
       this.#models.set(model.id, { model, slot: null, loaded });
       return;
     }
-    // Uses the model's own path rather than the link's target, because the links to its other parts are next to the
-    // link.
+    // Uses the symbolic link's path rather than its target, because the links to the model's other parts are next to
+    // it.
     const file = resolve(model.file);
     const vision = visionFileOf(model);
     const key =
@@ -323,7 +323,7 @@ export class ModelPool {
     if (entry?.loaded === true) entry.slot?.load();
   }
 
-  /** Unloads a model until the next request, if nothing is running on it. */
+  /** Unloads a model until the next request, if no request is running on it. */
   unload(name: string): void {
     const entry = this.#models.get(name);
     const status = entry?.slot?.status;
@@ -337,7 +337,7 @@ export class ModelPool {
     await entry?.adapter?.settled;
   }
 
-  /** Returns an adapter's state on this thread. Returns undefined if `name` is not the name of an adapter. */
+  /** Returns an adapter's state on this thread, or undefined if `name` is not an adapter's name. */
   adapterState(name: string): AdapterState['state'] | undefined {
     return this.#models.get(name)?.adapter?.state.state;
   }
@@ -392,17 +392,17 @@ export class ModelPool {
     return entry && this.#pooled(entry);
   }
 
-  /** Lists the models in the order in which they were added. */
+  /** Lists the models in insertion order. */
   list(): PooledModel[] {
     return [...this.#models.values()].map((entry) => this.#pooled(entry));
   }
 
-  /** Lists the models in the order in which they were added, without LoRA adapters. */
+  /** Lists the models in insertion order, without LoRA adapters. */
   models(): PooledModel[] {
     return this.list().filter(({ model }) => model.adapter === undefined);
   }
 
-  /** Lists the LoRA adapters in the order in which they were added. */
+  /** Lists the LoRA adapters in insertion order. */
   adapters(): PooledModel[] {
     return [...this.#models.values()].flatMap((entry) => (entry.adapter === undefined ? [] : [this.#pooled(entry)]));
   }
@@ -414,7 +414,7 @@ export class ModelPool {
     return { model, status: adapter === undefined ? slot.status : adapterStatus(slot.status, adapter) };
   }
 
-  /** Lists each engine once, no matter how many names it has. */
+  /** Lists each engine once, regardless of its number of names. */
   engines(): PooledEngine[] {
     return [...this.#slots.values()].filter(({ names }) => names.length > 0);
   }
@@ -450,7 +450,7 @@ function adapterStatus(status: ModelStatus, { state }: PoolAdapter): ModelStatus
   }
 }
 
-/** A file and the type to which it is quantized. Together they identify a copy in memory. */
+/** A file and its quantization type, which together identify a copy in memory. */
 const storedAs = (file: string, { quantize }: DraftFile): string =>
   quantize === undefined || quantize === null ? file : `${file} as ${quantize}`;
 

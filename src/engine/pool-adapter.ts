@@ -14,7 +14,10 @@ export type AdapterState =
   | { state: 'ready'; info: AdapterInfo }
   | { state: 'failed'; error: Error };
 
-/** Asks the primary thread for an adapter's state. Null: the adapter is unknown there, or there was no reply. */
+/**
+ * Queries the primary thread for an adapter's state. Resolves to null if the adapter is unknown there or there was
+ * no reply.
+ */
 export type PrimaryAdapters = (name: string) => Promise<AdapterState['state'] | null>;
 
 /**
@@ -24,7 +27,7 @@ export type PrimaryAdapters = (name: string) => Promise<AdapterState['state'] | 
  */
 const WAIT_MS = 10_000;
 const LOOK_MS = 20;
-/** Interval at which a worker thread asks the primary thread for the adapter's state. */
+/** Interval between a worker thread's queries to the primary thread for the adapter's state. */
 const ASK_MS = 200;
 
 export class PoolAdapter {
@@ -65,7 +68,7 @@ export class PoolAdapter {
     if (this.#isRemoved) this.#free(engine);
   }
 
-  /** Call when the engine is unloaded, which frees its adapters. */
+  /** Must be called when the engine is unloaded, which frees its adapters. */
   leave(): void {
     this.#engine = null;
     this.state = { state: 'absent' };
@@ -81,11 +84,11 @@ export class PoolAdapter {
     if (this.state.state !== 'ready') return;
     const { id } = this.state.info;
     this.state = { state: 'absent' };
-    // Another thread may have unloaded it already, or the engine may be closed.
+    // Another thread may already have unloaded the adapter, or the engine may be closed.
     engine.unloadAdapter(id).catch(() => undefined);
   }
 
-  /** Finds the copy of another thread, or loads the adapter. Resolves to null if the adapter is no longer needed. */
+  /** Finds another thread's copy, or loads the adapter. Resolves to null if the adapter is no longer needed. */
   async #shared(engine: Engine, previous: Promise<void>): Promise<AdapterInfo | null> {
     const name = engineAdapterName(this.source);
     const isNeeded = (): boolean => this.#engine === engine && !this.#isRemoved;

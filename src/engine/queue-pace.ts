@@ -12,15 +12,15 @@ export class QueuePace {
 
   constructor(private readonly now: () => number = performance.now.bind(performance)) {}
 
-  /** A request has left the queue. */
+  /** Records that a request has left the queue. */
   started(): void {
     this.#starts[this.#next] = this.now();
     this.#next = (this.#next + 1) % REMEMBERED;
   }
 
   /**
-   * Milliseconds until the `waiting` requests will have left the queue, at the pace of the last two minutes; at least
-   * one second.
+   * Estimated milliseconds until the `waiting` requests have left the queue, at the pace of the last two minutes; at
+   * least one second.
    */
   drainMs(waiting: number): number {
     const now = this.now();

@@ -1,5 +1,5 @@
 // Finds a model's vision encoder: the file named in its settings, a file with one of the usual names next to the model
-// file, or its own Hugging Face directory. Reads only directories and config.json files.
+// file, or the model's own Hugging Face directory. Reads only directories and config.json files.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { CatalogModel } from './catalog.js';
@@ -7,8 +7,8 @@ import type { CatalogModel } from './catalog.js';
 export interface VisionFile {
   readonly path: string;
   /**
-   * True: the file was found by its name rather than configured. If it does not fit the model, the model is served
-   * without it.
+   * Whether the file was found by its name rather than configured. If such a file does not fit the model, the model is
+   * served without it.
    */
   readonly found: boolean;
 }

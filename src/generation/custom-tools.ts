@@ -1,5 +1,5 @@
-// Custom tools: their input is free text instead of JSON, optionally constrained by a grammar. The chat template and
-// the model see such a tool as a function with one string parameter, `input`. No side effects.
+// Custom tools, whose input is free text instead of JSON, optionally constrained by a grammar. To the chat template and
+// the model, such a tool is a function with one string parameter, `input`. No side effects.
 import { LARK_KEYWORD, REGEX_KEYWORD } from '../engine/addon-grammar-types.js';
 import type { JsonSchema, TextGrammar } from './types.js';
 
@@ -44,9 +44,9 @@ function customInput(argumentsText: string): string {
 
 /** The start of the arguments, up to and including the opening quotation mark of the input. */
 const HEAD = /^\s*\{\s*"input"\s*:\s*"/;
-/** Matches the beginning of a text that HEAD matches. */
+/** Matches any prefix of a text that HEAD matches. */
 const PARTIAL_HEAD = /^\s*(\{\s*("(i(n(p(u(t("\s*(:\s*)?)?)?)?)?)?)?)?)?$/;
-/** A run of characters without escapes, or one escape sequence. */
+/** A sequence of unescaped characters, or one escape sequence. */
 const PIECE = /[^"\\]+|\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))/y;
 const ESCAPES: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 

@@ -1,5 +1,5 @@
-// Types of decision requests, whose result is a probability for each allowed answer of each question, and the text with
-// which a model is asked. No side effects.
+// Types of decision requests, which return a probability for each allowed answer to each question, and the text of the
+// prompts. No side effects.
 import type { Content, ContentPart, GenerationRequest, Message } from './types.js';
 
 /** One allowed answer of a choice or score question, as the model reads it. */
@@ -13,8 +13,8 @@ export type QuestionForm =
   | { readonly type: 'choice' | 'score'; readonly options: readonly AnswerOption[] };
 
 /**
- * The messages of `request` are those of the input, then one user message per question with its instructions. `inputs`:
- * the number of messages of the input.
+ * `request` contains the input messages, followed by one user message per question with its instructions. `inputs`:
+ * number of input messages.
  */
 export interface DecisionRequest {
   readonly request: GenerationRequest;
@@ -23,12 +23,12 @@ export interface DecisionRequest {
 }
 
 /**
- * The model writes this text before the code of an answer. The space between them belongs to the code, because
- * vocabularies have tokens for a space and a word.
+ * The text before an answer's code in the model's response. The space between them is part of the code, because
+ * vocabularies contain tokens for a space plus a word.
  */
 export const ANSWER_LEAD = 'Answer:';
 
-/** Number of allowed answers. A predicate is true or not. */
+/** Number of allowed answers. A predicate has two: true and false. */
 export const answerCount = (form: QuestionForm): number => (form.type === 'predicate' ? 2 : form.options.length);
 
 /** Returns the text that follows a question's instructions. `codes`: the codes of the allowed answers, in order. */

@@ -3,8 +3,8 @@ import { apiError } from '../shared/errors.js';
 import type { PoolingRequest } from './pooling.js';
 
 /**
- * Returns the prompt that the request names or, if it names none, the prompt `default`; `fallback` if the model has no
- * such prompt. `prompts`: the model's prompts by name. Throws ApiError 422 for an unknown name.
+ * Returns the prompt named in the request or, if the request names none, the prompt `default`. Returns `fallback` if
+ * there is no default prompt. `prompts`: the model's prompts by name. Throws ApiError 422 for an unknown name.
  */
 export function embeddingPrompt(
   { promptName, inputs }: Pick<PoolingRequest, 'promptName' | 'inputs'>,

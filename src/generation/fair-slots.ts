@@ -118,8 +118,8 @@ export class FairSlots<O extends Organization = Organization> {
   #wake: NodeJS.Timeout | undefined;
 
   /**
-   * `places`: a pool, or the number of slots. `what`: what errors call the tasks. `maxWeight`: maximum total weight of
-   * one organization's waiting tasks, in the units of run(); a single task may always wait.
+   * `places`: a pool, or the number of slots. `what`: the tasks' name in error messages. `maxWeight`: maximum total
+   * weight of one organization's waiting tasks, in the units of run(); a single task may always wait.
    */
   constructor(
     places: number | SlotPool<O>,
@@ -134,7 +134,7 @@ export class FairSlots<O extends Organization = Organization> {
   }
 
   /**
-   * Runs the task as soon as it has a slot. Throws ApiError capacity_exhausted, the signal's reason, or any error from
+   * Runs the task as soon as it gets a slot. Throws ApiError capacity_exhausted, the signal's reason, or any error from
    * `work`.
    */
   async run<T>(requester: Requester<O>, weight: number, work: () => Promise<T>): Promise<T> {

@@ -2,9 +2,9 @@
 
 /** Whitespace that a model may write in JSON. */
 export interface GrammarSettings {
-  /** In responses. */
+  /** White space in responses. */
   whiteSpace: 'compact' | 'flexible';
-  /** In tool arguments. */
+  /** White space in tool arguments. */
   callWhiteSpace: 'compact' | 'flexible';
 }
 
@@ -18,13 +18,13 @@ export interface ImageTokenLimits {
 export interface GenerationLimits {
   queueWaitMs: number;
   maxGenerationMs: number;
-  /** How long a request waits for an unloaded model to load. Absent: two minutes. */
+  /** How long a request waits for an unloaded model to load. Default: two minutes. */
   loadWaitMs?: number;
-  /** How many requests may wait for one model to load. Absent: 512. */
+  /** Maximum number of requests that wait for one model to load. Default: 512. */
   loadWaitMax?: number;
-  /** Models with recurrent state: prompt tokens between saved states. Absent: 1,024. */
+  /** For models with recurrent state: number of prompt tokens between saved states. Default: 1,024. */
   snapshotTokens?: number;
-  /** Whether the engine uses draft tokens. Absent: yes. */
+  /** Whether the engine uses draft tokens. Default: true. */
   speculates?: boolean;
   grammar: GrammarSettings;
   images: ImageTokenLimits;

@@ -4,7 +4,7 @@
 
 export type LifecycleState = 'active' | 'deprecated' | 'retired';
 
-/** As declared in the catalog, in the configuration or by an operator. Dates are RFC 3339. */
+/** The lifecycle as declared in the catalog, in the configuration or by an operator. Dates are RFC 3339. */
 export interface DeclaredDeprecation {
   readonly lifecycle: LifecycleState;
   readonly deprecated_at?: string | null | undefined;
@@ -21,7 +21,7 @@ export interface ModelDeprecation {
   readonly successor: string | null;
 }
 
-/** Minimum time between deprecation and retirement, so that the model's users notice in time. */
+/** Minimum time between deprecation and retirement, to give the model's users notice. */
 export const NOTICE_DAYS = 90;
 
 /** A date takes effect automatically once it has passed. A state declared before its date takes effect immediately. */

@@ -3,12 +3,12 @@
 import type { PoolingTask } from './pooling.js';
 import type { ReasoningEffort } from './types.js';
 
-/** A served model as clients see it. */
+/** A served model, as shown to clients. */
 export interface ModelDescription {
   id: string;
   /** Set for a LoRA adapter. */
   adapter: {
-    /** Name of the model to which the adapter applies. */
+    /** Name of the adapter's base model. */
     parent: string;
     /** The shortest name that selects the adapter: NAME, or MODEL:NAME if another model or adapter has NAME. */
     shortName: string;
@@ -18,13 +18,13 @@ export interface ModelDescription {
   demonstration: boolean;
   createdAt: Date;
   lifecycle: 'active' | 'deprecated' | 'retired';
-  /** RFC 3339. Null if not decided yet. */
+  /** RFC 3339; null if not decided yet. */
   deprecatedAt: string | null;
   retiresAt: string | null;
   successor: string | null;
   /**
-   * The model's kind of output: text, vectors or scores. Null until the model has been loaded for the first time,
-   * unless the catalog declares it.
+   * The model's output type: text, vectors or scores. Null until the model has been loaded for the first time, unless
+   * the catalog declares it.
    */
   task: 'generation' | PoolingTask | null;
   /**

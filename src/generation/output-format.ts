@@ -1,5 +1,5 @@
-// Checks on an output format and on tool schemas that need no compilation, mainly of their size. The schemas themselves
-// are checked by the engine's compiler (grammars.ts). Event-loop thread only.
+// Checks an output format and tool schemas as far as possible without compiling them, mainly their size. The engine's
+// compiler checks the schemas themselves (grammars.ts). Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 
@@ -73,8 +73,8 @@ export function checkToolSchemas(tools: readonly ToolDefinition[]): void {
 }
 
 /**
- * Returns null if `text` has the requested format, as far as that can be checked without the schema. Otherwise, returns
- * the problem without quoting the text.
+ * Returns null if `text` has the requested format, as far as this can be checked without the schema. Otherwise, returns
+ * the problem, without quoting the text.
  */
 export function formatProblem(format: OutputFormat, text: string): string | null {
   if (format.type !== 'json_object' && format.type !== 'json_schema') return null;

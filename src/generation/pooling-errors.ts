@@ -1,4 +1,4 @@
-// Errors for requests to a model that does not produce the requested kind of output: text, vectors or scores. Pure.
+// Errors for requests to a model that does not produce the requested output type: text, vectors or scores. Pure.
 import { apiError, type ApiError } from '../shared/errors.js';
 import type { PoolingTask } from './pooling.js';
 import type { Provider } from './provider.js';

@@ -1,14 +1,13 @@
-// Types of pooling requests, whose result is one vector or one score per input instead of text: embeddings, and the
-// scores of a reranker.
+// Types of pooling requests, which return one vector (embeddings) or one score (rerankers) per input instead of text.
 
 export type Pooling = 'mean' | 'cls' | 'last' | 'rank';
 
-/** A pooling model's kind of output: one vector per text, or one relevance score per pair of query and document. */
+/** A pooling model's output type: one vector per text, or one relevance score per query-document pair. */
 export type PoolingTask = 'embedding' | 'ranking';
 
 /**
- * One input. A reranker's input is a pair of a query and a document. `path`: where the text, token IDs or document are
- * in the client's request. A limit on an input's length applies to the document of a pair.
+ * One input. A reranker's input is a pair of a query and a document. `path`: path of the text, token IDs or document in
+ * the client's request. For a pair, a limit on an input's length applies to the document.
  */
 export type PoolingInput =
   | { readonly kind: 'text'; readonly text: string; readonly path: string }
@@ -23,11 +22,11 @@ export type PoolingInput =
 
 /** How an input that is too long is truncated. */
 export interface InputTruncation {
-  /** Maximum number of tokens to keep. Null: the model's maximum. */
+  /** Maximum number of tokens to keep; null = the model's maximum. */
   readonly tokens: number | null;
-  /** The side on which tokens are removed: `end` keeps the first tokens, `start` the last ones. */
+  /** The side on which tokens are removed: `end` keeps the first tokens, `start` keeps the last ones. */
   readonly side: 'start' | 'end';
-  /** The request field that enabled truncation. Null: the API format truncates by default. */
+  /** The request field that enabled truncation; null if the API format truncates by default. */
   readonly field: 'truncate' | 'truncate_prompt_tokens' | null;
 }
 
@@ -40,15 +39,14 @@ export interface PoolingRequest {
    * unchanged.
    */
   readonly addSpecial: boolean;
-  /** Null: inputs are not truncated, so an input that is too long is an error. */
+  /** If null, inputs are not truncated, so an input that is too long is an error. */
   readonly truncation: InputTruncation | null;
-  /** Maximum number of tokens of a pair's document. A longer document is truncated. Null: no separate limit. */
+  /** Maximum number of tokens of a pair's document. A longer document is truncated. Null means no separate limit. */
   readonly maxDocumentTokens: number | null;
   /**
-   * Name of the prompt (`models.<id>.embedding_prompts`) that is put in front of each text. Null: the model's default
-   * prompt.
+   * Name of the prompt (`models.<id>.embedding_prompts`) that precedes each text; null = the model's default prompt.
    */
   readonly promptName: string | null;
-  /** Number of dimensions to which each vector is truncated. Null: vectors keep their full length. */
+  /** Number of dimensions to which each vector is truncated; null keeps the full length. */
   readonly dimensions: number | null;
 }

@@ -1,6 +1,6 @@
 // The interface that turns a GenerationRequest into GenerationEvents. It is implemented by this process's engine
 // (local/local-provider.ts) and by upstreams. Code outside this directory uses only this interface. Providers reject
-// requests and report failures with ApiErrors that use this server's codes. Event-loop thread only.
+// requests and report failures with ApiErrors and this server's error codes. Event-loop thread only.
 //
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
 import type { Miss } from '../engine/kv-tier/messages.js';
@@ -13,15 +13,15 @@ import type { GenerationEvent, GenerationRequest, LeftOut, SpelledToken, Reasoni
 /** Runs `work`, which processes this many characters, and charges its event-loop time to the organization. */
 export type Charged = <T>(characters: number, work: () => T) => T;
 
-/** On whose behalf a request is prepared or counted. */
+/** The client on whose behalf a request is prepared or counted. */
 export interface RequestContext {
-  /** Identifies the organization, by which waiting requests are served round-robin. */
+  /** Identifies the organization. Waiting requests are served round-robin by organization. */
   readonly organization: number;
-  /** The organization's ID. Absent: nothing of the request is kept on disk. */
+  /** The organization's ID. If absent, none of the request's data is kept on disk. */
   readonly organizationId?: string | undefined;
-  /** True: the request yields to all other requests, because no client waits for its result. */
+  /** Whether the request yields to all other requests, because no client is waiting for its result. */
   readonly isBackground?: boolean | undefined;
-  /** False: KV pages are not read from disk, because the request generates nothing. */
+  /** If false, KV pages are not read from disk, because the request generates no output. */
   readonly readsPages?: boolean | undefined;
   /** Aborted when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
@@ -32,7 +32,7 @@ export interface RequestContext {
   reserveBuffer?(): BufferReservation | undefined;
 }
 
-/** A model that is ready. Holds no per-request state. */
+/** A model that is ready. Has no per-request state. */
 export interface Provider {
   /** Maximum length of prompt and output together, in tokens. */
   readonly contextWindow: number;
@@ -42,7 +42,7 @@ export interface Provider {
   readonly fingerprint: string;
   /** The reasoning efforts that change the prompt or the budget; ['none'] for a model without reasoning. */
   readonly efforts: readonly ReasoningEffort[];
-  /** True: prepare() decodes every image and rejects corrupt ones. False: only the image loader decodes them. */
+  /** Whether prepare() decodes every image and rejects corrupt ones. If false, only the image loader decodes images. */
   readonly decodesImages: boolean;
 
   /** Set for a model that produces vectors or scores instead of text. */
@@ -54,7 +54,7 @@ export interface Provider {
   /** The model's vocabulary. Absent for upstream models. */
   readonly vocabulary?: Vocabulary | undefined;
 
-  /** Whether the model's chat template reads a variable. Absent for upstream models. */
+  /** Returns whether the model's chat template reads a variable. Absent for upstream models. */
   knowsVariable?(name: string): boolean;
   /** Runs the checks that need neither images nor a prompt. Throws ApiError 422. */
   check(request: GenerationRequest): void;
@@ -81,8 +81,8 @@ export interface PromptCount extends TokenCount {
 export interface Vocabulary {
   readonly size: number;
   /**
-   * `addSpecial`: adds the special tokens that the vocabulary puts around a text. Where the text contains the spelling
-   * of a special token, it is converted to that token.
+   * `addSpecial`: whether to add the special tokens that the vocabulary puts around a text. The spelling of a special
+   * token within the text is converted to that token.
    */
   encode(text: string, addSpecial: boolean): Promise<Int32Array>;
   /** Special tokens are included as text. All IDs must be in the vocabulary. */
@@ -90,11 +90,14 @@ export interface Vocabulary {
   spell(id: number): SpelledToken;
 }
 
-/** A prompt in the form in which the prefix cache compares prompts. */
+/** A prompt in the form used for comparisons by the prefix cache. */
 export interface PromptContent {
   /** One number per position: a token ID or, for a position of an image, a negative number from the image's hash. */
   readonly keys: Int32Array;
-  /** Number of positions before the template's generation prompt. The conversation's next prompt repeats only these. */
+  /**
+   * Number of positions before the template's generation prompt. The conversation's next prompt repeats only these
+   * positions.
+   */
   readonly history: number;
   /** The length of a cached prefix is a multiple of this many tokens. */
   readonly granularity: number;
@@ -103,13 +106,13 @@ export interface PromptContent {
 /** The part of a prompt whose KV pages were read from the disk tier of the prefix cache. */
 export interface FromDisk {
   readonly tokens: number;
-  /** Why the pages of the rest of the prompt were not read. Null: all pages were read, or the reason is unknown. */
+  /** Why the remaining pages of the prompt were not read; null if all pages were read or the reason is unknown. */
   readonly miss: Miss | null;
 }
 
-/** A request that is known to fit in the context. Nothing is queued yet. */
+/** A request that is known to fit in the context. It has not been queued yet. */
 export interface PreparedGeneration {
-  /** Number of prompt tokens, including cached ones. An estimate is replaced by the count in the `started` event. */
+  /** Number of prompt tokens, including cached ones. The count in the `started` event replaces an estimate. */
   readonly promptTokens: TokenCount;
   readonly maxTokens: number; // effective limit per choice, clamped to model and context
   /** Whether `maxTokens` is less than requested because the context is too small. */
@@ -119,10 +122,10 @@ export interface PreparedGeneration {
   readonly promptIds?: ArrayLike<number> | undefined;
   /**
    * The tool calls (by ID) and reasoning blocks (by path in the request) in the prompt that consist of the token IDs
-   * that the model generated. Absent: none.
+   * that the model generated. Absent if there are none.
    */
   readonly replayed?: readonly string[] | undefined;
-  /** Returns the prompt in the form in which the prefix cache compares prompts. Absent for upstream models. */
+  /** Returns the prompt in the form used for comparisons by the prefix cache. Absent for upstream models. */
   readonly content?: (() => PromptContent) | undefined;
   /** Absent if the request's KV pages are never kept on disk. */
   readonly fromDisk?: FromDisk | undefined;
@@ -138,7 +141,7 @@ export interface PreparedGeneration {
    * others) synchronously. `responseId`: the stored response whose KV pages are kept with it.
    */
   start(onEvent: (event: GenerationEvent) => void, responseId?: string): RunningGeneration;
-  /** Releases what is held for the request. Call if start() is not called; harmless otherwise. Idempotent. */
+  /** Releases the request's resources. Must be called if start() is not called; harmless otherwise. Idempotent. */
   discard?(): void;
 }
 
@@ -147,7 +150,7 @@ export interface PreparedPooling extends PreparedGeneration {
   /** Paths of the inputs that were truncated. */
   readonly truncated: readonly string[];
   /**
-   * The number of values per result: the vector's length, or 1 for a score. Null: unknown until the request has run.
+   * The number of values per result: the vector's length, or 1 for a score. Null if unknown until the request has run.
    */
   readonly width: number | null;
   /** Returns one result per input, in the order of the inputs: a vector, or a relevance between 0 and 1. */
@@ -157,11 +160,11 @@ export interface PreparedPooling extends PreparedGeneration {
 /** A model that produces vectors or scores instead of text. */
 export interface Pooler {
   readonly task: PoolingTask;
-  /** Full length of the model's vectors. Null: unknown. */
+  /** Full length of the model's vectors; null if unknown. */
   readonly dimensions: number | null;
   /**
-   * Lengths below `dimensions` to which a client may truncate vectors. For an upstream model, all lengths that a client
-   * may request.
+   * Allowed truncated vector lengths, all below `dimensions`. For an upstream model, all lengths that a client may
+   * request.
    */
   readonly shorterDimensions: readonly number[];
   /**
@@ -187,7 +190,7 @@ export interface Decider {
 }
 
 export interface RunningGeneration {
-  /** Stops the generation as soon as possible. No events follow. Idempotent, and has no effect after the end. */
+  /** Stops the generation as soon as possible. No events follow. Idempotent; has no effect on a finished generation. */
   cancel(): void;
 }
 

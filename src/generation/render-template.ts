@@ -12,8 +12,8 @@ export type Rendered = { readonly text: string } | { readonly error: string };
 
 /**
  * Returns a function that renders the template for a context: a JSON object with its variables. `now` in a context is
- * not a variable, but the local time that strftime_now() returns. If the template does not parse, that error is
- * returned for every context.
+ * not a variable, but the local time for strftime_now(). If the template does not parse, every context yields that
+ * error.
  */
 export function templateRenderer(source: string): (context: string) => Rendered {
   try {

@@ -1,5 +1,5 @@
 // The models that this server offers under their public names, each with its provider. The pool loads them and handles
-// failures; this file converts a pool entry to a provider or to the appropriate error. Event-loop thread only.
+// failures; this file maps a pool entry to a provider or to the appropriate error. Event-loop thread only.
 import { apiError, type ErrorExtra } from '../shared/errors.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { AdapterInfo } from '../engine/addon-types.js';
@@ -40,7 +40,7 @@ export class ServedModels {
   // Keyed by engine as well as by model, because a reloaded model gets a new provider. WeakMaps, so that models and
   // adapters that operators remove do not stay in memory.
   readonly #providers = new WeakMap<Engine, WeakMap<CatalogModel, LocalProvider>>();
-  // The description of each model from the last time it was ready. It is still returned while the model is unloaded.
+  // Each model's description from the last time it was ready. Returned while the model is unloaded.
   readonly #known = new WeakMap<CatalogModel, Known>();
 
   readonly #waiting = new Map<string, number>();
@@ -48,8 +48,8 @@ export class ServedModels {
   /** Called once for each loaded model whose chat template has a problem. */
   onTemplateProblem: (model: string, problem: TemplateProblem) => void = () => undefined;
   /**
-   * Finds the token IDs of earlier tool calls and reasoning blocks. Set before any model is used. Null: tool calls and
-   * reasoning are always tokenized from their text.
+   * Finds the token IDs of earlier tool calls and reasoning blocks. Set before any model is used. If null, tool calls
+   * and reasoning are always tokenized from their text.
    */
   replays: ReplaySource | null = null;
 
@@ -62,8 +62,8 @@ export class ServedModels {
   ) {}
 
   /**
-   * Throws ApiError 404 for an unknown or retired name. For an unknown one, the message lists the models that `isShown`
-   * accepts.
+   * Throws ApiError 404 for an unknown or retired name. For an unknown name, the message lists the models that
+   * `isShown` accepts.
    */
   find(asked: string, isShown: (name: string) => boolean = () => false): ServedModel {
     const pooled = this.#resolve(asked);
@@ -89,7 +89,8 @@ export class ServedModels {
   }
 
   /**
-   * Returns the shortest name that selects a model. For an adapter, this is NAME unless something else has that name.
+   * Returns the shortest name that selects a model. For an adapter, this is NAME unless another model or adapter has
+   * that name.
    */
   shortName(id: string): string {
     const own = this.pool.get(id)?.model.adapter?.name;
@@ -261,7 +262,7 @@ export class ServedModels {
   }
 }
 
-/** Tracks which models are in memory; see src/engine/model-lifecycle.ts. */
+/** Decides which models are in memory; see src/engine/model-lifecycle.ts. */
 export interface LoadedModels {
   touch(name: string): void;
   ensureLoaded(name: string): Promise<void>;
@@ -290,7 +291,7 @@ interface Known {
 
 type TaskFacts = Pick<Known, 'task' | 'embeddingDimensions'>;
 
-/** Describes what a model produces. `pooler`: null for a model that generates text. */
+/** Describes a model's output. `pooler`: null for a model that generates text. */
 export function taskOf(pooler: Pooler | null): TaskFacts {
   if (pooler === null) return { task: 'generation', embeddingDimensions: null };
   const { task, dimensions, shorterDimensions } = pooler;
@@ -333,7 +334,7 @@ function retired(asked: string, { successor }: ModelDeprecation): Error {
   );
 }
 
-/** Only a rough hint for clients, because the progress does not show how much longer loading will take. */
+/** Only a rough hint for clients, because the remaining loading time is unknown. */
 const LOAD_RETRY_MS = 5_000;
 
 type Ready = Extract<PooledModel['status'], { state: 'ready' }>;

@@ -1,8 +1,8 @@
-// Selects the reasoning of earlier turns that a model may see: its own reasoning, and the reasoning that the client
-// sent unsealed. No side effects.
+// Selects which reasoning from earlier turns is included in a model's prompt: the model's own reasoning, and reasoning
+// that the client sent unsealed. No side effects.
 import type { LeftOut, Message, Thought } from './types.js';
 
-/** Separates the blocks of one turn. */
+/** Separator between the reasoning blocks of one turn. */
 const BLANK_LINE = '\n\n';
 
 export interface Seen {
@@ -37,7 +37,7 @@ function joined(thoughts: readonly Thought[]): string | undefined {
 
 const byPlace = new Intl.Collator('en', { numeric: true });
 
-/** Merges lists, each of which is in the order of the request, into one list in that order. */
+/** Merges lists that are each in request order into one list in request order. */
 export function inOrder(...lists: readonly (readonly LeftOut[])[]): LeftOut[] {
   const all = lists.flat();
   return lists.filter(({ length }) => length > 0).length < 2

@@ -1,5 +1,5 @@
-// The internal form of requests and their events. Every API format is converted to a GenerationRequest, and encodes
-// GenerationEvents. This file does not depend on any format or on token IDs.
+// The internal form of requests and their events. Every API format converts its requests to a GenerationRequest and
+// encodes GenerationEvents. This file does not depend on any format or on token IDs.
 import type { PoolingTask } from './pooling.js';
 import type { ApiError } from '../shared/errors.js';
 import type { McpListing, McpOptions, McpOutcome } from './mcp/types.js';
@@ -16,7 +16,7 @@ export interface TextPart {
   text: string;
 }
 
-/** An image whose header has been decoded and that is within the limits. `bytes` is the original file. */
+/** An image that is within the limits and whose header has been decoded. `bytes` is the original file. */
 export interface LoadedImage {
   readonly bytes: Uint8Array;
   readonly format: 'png' | 'jpeg' | 'webp' | 'gif';
@@ -46,21 +46,21 @@ export interface ToolCall {
   arguments: string;
 } // `arguments`: JSON text as the model wrote it
 
-/** One block of the reasoning of an earlier turn. */
+/** One reasoning block of an earlier turn. */
 export interface Thought {
   /** The block's text. Empty if only the upstream that returned the block can read it. */
   text: string;
   path: string; // path in the client's request
-  /** The model that wrote the block. Null: the client sent the block unsealed, so it is used for any model. */
+  /** The model that wrote the block; null if the client sent it unsealed, in which case it is used for any model. */
   model: string | null;
   /**
-   * The upstream that returned the block and, if its API has reasoning blocks, the block in its original form. Null: no
-   * upstream.
+   * The upstream that returned the block and, if the upstream's API has reasoning blocks, the original block. Null if
+   * no upstream returned it.
    */
   origin: ThoughtOrigin | null;
   /** The block's position in the turn: the number of characters of content and the number of tool calls before it. */
   after: { text: number; calls: number };
-  /** False: the block belongs to an earlier tool loop and is not part of `reasoning`. */
+  /** If false, the block belongs to an earlier tool loop and is not part of `reasoning`. */
   current: boolean;
 }
 
@@ -70,9 +70,9 @@ export interface ThoughtOrigin {
 }
 
 /**
- * Reasoning or an item in the request that the model does not see. foreign: it was not sealed for this organization
- * with a current key. other_model: another model of this server wrote it. unusable: this upstream did not create it, or
- * cannot read it back. unread: it is not reasoning, but an item that this server does not read.
+ * Reasoning or an item in the request that is not passed to the model. foreign: it was not sealed for this organization
+ * with a current key. other_model: a different model on this server wrote it. unusable: this upstream did not create
+ * it, or cannot read it back. unread: it is an item other than reasoning that this server does not read.
  */
 export interface LeftOut {
   path: string;
@@ -112,15 +112,15 @@ export interface ToolDefinition {
   parameters: JsonSchema | null; // null: an object without properties
   strict: boolean; // strict: unsupported schema keywords are an error; otherwise, they are ignored and reported
   path: string; // the schema's path in the client's request
-  /** Present for a custom tool. The tool's parameters are those that customParameters() returns. */
+  /** Present for a custom tool, whose parameters are the result of customParameters(). */
   custom?: { readonly grammar: TextGrammar | null } | undefined;
 }
 
 export interface ToolChoice {
   mode: 'none' | 'auto' | 'required';
   /**
-   * The only tools that may be called. All tools are still shown to the model. Null: any of them may be called. A
-   * choice that names one tool is `required` with only that name.
+   * The only tools that may be called; null = all tools. All tools are still shown to the model. A choice that names
+   * one tool is `required` with only that name.
    */
   allowed: readonly string[] | null;
 }
@@ -158,8 +158,8 @@ export interface RepositoryFile {
 /** A prompt that is passed to the model without a template. `path`: its path in the client's request. */
 export type RawPrompt =
   /**
-   * `suffix`: text after the gap to be filled (fill in the middle). `addSpecial`: adds the special tokens that the
-   * vocabulary puts around a text.
+   * `suffix`: text after the gap to be filled (fill in the middle). `addSpecial`: whether to add the special tokens
+   * that the vocabulary puts around a text.
    */
   | {
       kind: 'text';
@@ -167,9 +167,9 @@ export type RawPrompt =
       suffix: string | null;
       addSpecial: boolean;
       path: string;
-      /** Other files of the same repository, which the prompt contains before the text. Used only with `suffix`. */
+      /** Other files of the same repository, which precede the text in the prompt. Used only with `suffix`. */
       files?: readonly RepositoryFile[] | undefined;
-      /** Name of the request field that contains the suffix, for error messages. Absent: `suffix`. */
+      /** Name of the request field that contains the suffix, for error messages. Defaults to `suffix`. */
       suffixPath?: string | undefined;
     }
   | { kind: 'tokens'; tokens: readonly number[]; path: string };
@@ -212,7 +212,7 @@ export interface GenerationRequest {
    * kept, and calls are never separated from their results.
    */
   truncation: 'disabled' | 'auto';
-  /** The field named in errors about the prompt as a whole. */
+  /** The request field named in errors about the prompt as a whole. */
   promptParam: 'messages' | 'input' | 'prompt' | 'input_prefix';
   ignoreEos: boolean; // for benchmarks only
   /** Minimum number of tokens before an end token or a stop string takes effect. */
@@ -221,7 +221,7 @@ export interface GenerationRequest {
   prediction?: string | undefined;
   /** Additional tokens that end the response. */
   stopTokens?: readonly number[] | undefined;
-  /** Number of most likely tokens to report per prompt token in `prompt` events. Null: no such events. */
+  /** Number of most likely tokens to report per prompt token in `prompt` events; null = no such events. */
   promptLogprobs?: number | null | undefined;
   /** Whether to report the IDs of generated tokens in `tokens` events. */
   returnTokens?: boolean | undefined;
@@ -229,9 +229,9 @@ export interface GenerationRequest {
   keepsPages?: boolean | undefined;
   /** Whether the request forbids storing any part of the request or its response (`store: false`). */
   storesNothing?: boolean | undefined;
-  /** Content that the model will not see, in request order. */
+  /** Content that is not passed to the model, in request order. */
   leftOut?: readonly LeftOut[] | undefined;
-  /** Top-level fields of the request that the response lists as ignored. */
+  /** Top-level request fields that the response lists as ignored. */
   ignored?: readonly string[] | undefined;
 }
 
@@ -256,9 +256,9 @@ export interface PromptLogprob extends SpelledToken {
 }
 
 /**
- * Why a choice ended. `tool_calls`: the turn ended naturally and contains a complete call. `malformed_call`: the model
- * broke the syntax of a call, which is cut off at that point. `repetition`: the output repeated itself. All but the
- * first three count as early ends.
+ * Why a choice ended. `tool_calls`: the turn ended naturally and contains a complete call. `malformed_call`: a call has
+ * invalid syntax and is cut off at that point. `repetition`: the output repeated itself. All but the first three count
+ * as early ends.
  */
 export type EndReason =
   | 'end_of_turn'
@@ -297,9 +297,9 @@ export interface ChoiceTimings {
 export type GenerationEvent =
   /**
    * `queueMs` excludes `towerMs`, the time spent in the vision encoder. `towerMs` is absent if the request has no
-   * images. `leftOut`: the reasoning that the model did not see, if that differs from the request's list. `model`: the
-   * fallback model, if one responds. `upstream`: the upstream that responds. `ignored`: parameters that were not sent
-   * to it.
+   * images. `leftOut`: the reasoning that was not passed to the model, if it differs from the request's list. `model`:
+   * the fallback model, if it generates the response. `upstream`: the upstream that generates the response. `ignored`:
+   * parameters that were not sent to it.
    */
   | {
       type: 'started';
@@ -315,8 +315,8 @@ export type GenerationEvent =
   // If requested: log probabilities of the prompt's tokens, starting at position `first`. The prompt's first token has
   // none. Emitted before all text.
   | { type: 'prompt'; first: number; logprobs: PromptLogprob[] }
-  // If requested: IDs of generated tokens, emitted before the text that these tokens begin. Includes a token that ends
-  // the response.
+  // If requested: IDs of generated tokens, emitted before the text that starts with these tokens. Includes a token that
+  // ends the response.
   | { type: 'tokens'; choice: number; ids: number[] }
   // `tokens`: number of generated tokens that this event completes; 0 if it only releases held-back text.
   | {
@@ -327,24 +327,25 @@ export type GenerationEvent =
       tokens: number;
       logprobs: TokenLogprob[] | null;
     }
-  // The upstream's own block for the reasoning since the previous `thought` event. That reasoning may have no text.
+  // The upstream's own block for the reasoning since the previous `thought` event. The block may have no text.
   | { type: 'thought'; choice: number; block: JsonSchema }
-  // A call's events come in this order, without any other events of the choice in between. `index` counts from 0 within
-  // each choice.
-  // `key`: the random part of the call ID that the client receives; set by the code that runs the request.
+  // A call's events are emitted in this order, without other events of the choice in between. `index` counts from 0
+  // within each choice. `key`: the random part of the call ID that the client receives; set by the code that runs the
+  // request.
   | { type: 'call_started'; choice: number; index: number; name: string; tokens: number; key?: string }
-  // together: the JSON text of an object, or the beginning of one
+  // The concatenated deltas form the JSON text of an object, or a prefix of one.
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
   // The events up to `continued` occur only if the server runs some of the tools itself (hosted-tools/hosted-run.ts).
   // The model is writing a call of such a tool.
   | { type: 'hosted_called'; choice: number; tokens: number }
-  // `query` is null if the call has none. The next event of the choice is `search_finished`.
+  // `query` is null if the call contains none. The next event of the choice is `search_finished`.
   | { type: 'search_started'; choice: number; query: string | null }
   | { type: 'search_finished'; choice: number; outcome: SearchOutcome }
-  // An MCP server is asked for its tools, before `started`. The next event of the choice is `mcp_listing_finished`.
+  // The server requests the tool list of an MCP server, before `started`. The next event of the choice is
+  // `mcp_listing_finished`.
   | { type: 'mcp_listing_started'; choice: number; label: string }
-  // `listing`: the tools that the model is offered.
+  // `listing`: the tools offered to the model.
   | { type: 'mcp_listing_finished'; choice: number; listing: McpListing }
   // The server calls a tool of an MCP server, before `started` if the client has approved the call. `approvalId`: the
   // approval request, or null. The next event of the choice is `mcp_finished`.

@@ -1,6 +1,6 @@
 // The HTTP server: the checks and the routing of every request that a transport receives. Every request goes through
 // the same checks in the same order; the first one that fails determines the error. Routes, accounts and limits are
-// passed in; this file knows nothing about individual endpoints.
+// passed in; this file does not depend on individual endpoints.
 //
 //   host ─► path and method ─► API key ─► draining? ─► body size, JSON ─► scope ─► route
 //
@@ -8,8 +8,8 @@
 // socket-connections.ts takes over.
 //
 // The transport itself responds to requests that its parser rejects (garbage, oversized headers), and closes
-// connections whose client stops sending in the middle of a request (see docs/reference/limits.md). Neither reaches
-// this code.
+// connections whose client stops sending in the middle of a request (see docs/reference/limits.md). Neither case
+// reaches this code.
 
 import { EventLoopBudget } from '../admission/event-loop-budget.js';
 import type { Config } from '../config/settings.js';
@@ -49,14 +49,14 @@ export interface HttpOptions {
   sockets?: readonly SocketRoute[];
   authenticate: Authenticate;
   telemetry: Telemetry;
-  /** Counts an API request that generates nothing toward the key's read limit. Throws ApiError 429. */
+  /** Counts an API request that generates no output toward the key's read limit. Throws ApiError 429. */
   reads?: (identity: Identity) => void;
   /**
    * Reserves a WebSocket connection slot and returns the function that releases it. Throws ApiError 429 or 503. Without
    * this option, only this server's connections are counted.
    */
   connect?: Connect;
-  /** The memory budget for request bodies. Default: a new one. Set it to share the budget with other code. */
+  /** The memory budget for request bodies. Defaults to a new one; set it to share the budget with other code. */
   requestMemory?: RequestMemoryBudget;
   sharedWork?: SharedWork;
   /** Called when the response to a request, or to a turn of a WebSocket, is complete. */
@@ -67,7 +67,7 @@ export interface HttpOptions {
   answerTimeoutMs?: number;
   /** Maximum pause within a chunked request body. */
   chunkSilenceMs?: number;
-  /** Interval between WebSocket pings. Two unanswered pings close the connection. */
+  /** Interval between WebSocket pings. The connection is closed after two unanswered pings. */
   pingMs?: number;
 }
 
@@ -76,7 +76,7 @@ const BODY_TIMEOUT_MS = 300_000;
 const STREAMED_BODY_TIMEOUT_MS = 3_600_000;
 const ANSWER_TIMEOUT_MS = 300_000;
 /**
- * How long the result of an API key lookup is trusted, in ms. Changes take about that long to reach other processes
+ * How long the result of an API key lookup is trusted, in ms. Changes take about as long to reach other processes
  * anyway.
  */
 const KNOWN_MS = 1_000;
@@ -179,7 +179,7 @@ export class HttpServer {
   }
 
   /**
-   * Must be called before the added thread closes its server. If no added thread remains, new connections are served
+   * Must be called before the added thread closes its server. When no added thread remains, new connections are served
    * here again.
    */
   removeThread(descriptor: unknown): void {
@@ -214,7 +214,7 @@ export class HttpServer {
     return this.inFlight === 0 ? Promise.resolve() : new Promise((resolve) => this.idleCallbacks.push(resolve));
   }
 
-  /** Stops accepting connections. Open connections stay open. */
+  /** Stops accepting connections. Existing connections stay open. */
   stopListening(): void {
     this.transport.stopListening();
   }
@@ -245,7 +245,7 @@ export class HttpServer {
     const exchange = this.exchangeOf(request, response);
     const { framingError: unclearEnd } = exchange;
     if (unclearEnd !== null) {
-      // The handler is deferred, because after an immediate response the library would parse whatever follows the
+      // The handler is deferred, because after an immediate response the library would parse any bytes after the
       // supposed end of the body as a new request. If a second request arrives while the first has no response yet, the
       // library closes the connection.
       setImmediate(() => exchange.fail(unclearEnd));
@@ -371,7 +371,7 @@ export class HttpServer {
       }
       exchange.actAs(known);
     } catch {
-      // without a valid key, the request is listed for operators only
+      // Without a valid key, the request is listed only for operators.
     }
     refused();
   }
@@ -580,7 +580,10 @@ export class HttpServer {
   }
 }
 
-/** Returns a task that validates a large body in slices and then serves the request. Null if none is needed. */
+/**
+ * Returns a task that validates a large body in slices and then serves the request, or null if no such task is
+ * needed.
+ */
 function validationOf(route: Route, exchange: HttpExchange, serve: () => void): Task | null {
   const work = exchange.bodyBytes < SMALL_BYTES ? null : (route.validateInSlices?.(exchange.body) ?? null);
   return work === null ? null : slicesOf(work, exchange, serve);

@@ -4,7 +4,7 @@
 import { apiError } from '../shared/errors.js';
 import type { Identity } from '../shared/identity.js';
 
-/** The client that sent a request. Its address is computed on first access. */
+/** The client that sent a request. The client's address is computed on first access. */
 export interface Sender {
   readonly remoteAddress: string;
 }
@@ -43,6 +43,6 @@ async function eitherOf<T>(bearer: string, apiKey: string, from: Sender, authent
   }
 }
 
-/** Whether a request has neither of the two headers. A header that is present but unusable counts as present. */
+/** Whether a request has neither header. An unusable header counts as present. */
 export const hasNoKey = (header: (name: string) => string): boolean =>
   header('authorization').trim() === '' && header('x-api-key').trim() === '';

@@ -7,7 +7,7 @@ import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
 /**
- * Interval in ms at which the socket is paused and resumed. uWebSockets.js closes a connection if no data of an
+ * Interval, in ms, between pausing and resuming the socket. uWebSockets.js closes a connection if no data of an
  * incomplete body arrives for 10 seconds. Pausing and resuming the socket restarts that timer, so that only the
  * timeouts in this file apply.
  */
@@ -15,8 +15,8 @@ const RENEW_MS = 4_000;
 /** Maximum time in ms without any data while the socket is not paused. */
 const SILENCE_MS = 20_000;
 /**
- * Maximum time in ms for which the rest of the body is read and discarded before an error is sent. A client that is
- * still sending when the connection closes may see a connection reset instead of the error.
+ * Maximum time, in ms, for reading and discarding the rest of the body before an error is sent. A client that is still
+ * sending when the connection closes may see a connection reset instead of the error.
  */
 const DISCARD_MS = 2_000;
 
@@ -44,8 +44,8 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
   #isPaused = false;
 
   /**
-   * Call this synchronously in the HTTP library's request callback, or pass a PausedBody. Call close() when the client
-   * disconnects or the rest of the body will not be read.
+   * Must be called synchronously in the HTTP library's request callback, unless a PausedBody is passed. Call close()
+   * when the client disconnects or the rest of the body will not be read.
    */
   constructor(
     private readonly source: BodySource,
@@ -94,7 +94,10 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
     });
   }
 
-  /** Call when the client has disconnected. Pending and later reads reject, and the source is no longer used. */
+  /**
+   * Must be called when the client has disconnected. Pending and later reads reject, and the source is no longer
+   * used.
+   */
   close(): void {
     clearInterval(this.#renewal);
     this.#fail(apiError('request_timeout', 'The client disconnected before the request body was complete.'));
@@ -106,7 +109,7 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
     this.#isComplete = isLast;
     if (isLast) {
       clearInterval(this.#renewal);
-      // An earlier chunk may have paused the socket. The connection must be able to receive the next request.
+      // An earlier chunk may have paused the socket, but the connection must be able to receive the next request.
       this.#resume();
     }
     if (this.#discarded !== null) {

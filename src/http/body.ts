@@ -1,6 +1,6 @@
-// Reads one request body. Limits the time for reading it and its size: by Content-Length, while reading, and while
-// decompressing. A request holds at most `max_body_bytes`, plus the same amount when decompressed. The memory budget
-// for request bodies limits the total across all requests.
+// Reads one request body. Limits the reading time and the body size: by Content-Length, while reading, and while
+// decompressing. A request uses at most `max_body_bytes` of memory, plus the same amount for the decompressed body. The
+// memory budget for request bodies limits the total across all requests.
 
 import { performance } from 'node:perf_hooks';
 import { createGunzip } from 'node:zlib';
@@ -30,8 +30,8 @@ const RENEW_MS = 4_000;
 const CHUNK_SILENCE_MS = 20_000;
 const INFLATED_PIECE_BYTES = 65_536;
 /**
- * Maximum extra capacity allocated with a chunk, to make room for later chunks. Never more than the bytes collected so
- * far.
+ * Maximum extra capacity allocated with a chunk, to make room for later chunks. Never exceeds the number of bytes
+ * collected so far.
  */
 const MAX_AHEAD_BYTES = 65_536;
 
@@ -163,7 +163,7 @@ export function readJsonBody(
   );
   renewal.unref();
 
-  /** Returns false if reading had already ended in success or failure. */
+  /** Returns false if reading has already succeeded or failed. */
   function settle(): boolean {
     if (settled) return false;
     settled = true;

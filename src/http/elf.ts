@@ -14,7 +14,7 @@ export interface Elf {
    */
   relocationsTo(address: number): { target: number; addendAt: number }[];
   symbols(): ElfSymbol[];
-  /** Symbol versions that the file requires from other libraries. */
+  /** Returns the symbol versions that the file requires from other libraries. */
   needs(): ElfNeed[];
 }
 
@@ -101,7 +101,7 @@ export function readElf(file: Buffer): Elf | null {
     needs: () =>
       ofType(VERNEED).flatMap(({ start, size, link }) => {
         const found: ElfNeed[] = [];
-        // Two nested linked lists. A step that is zero or negative ends the loop, so a corrupt file cannot make it run
+        // Two nested linked lists. The loop ends at a zero or negative step, so a corrupt file cannot make it run
         // forever.
         for (let at = start, step = 1; step > 0 && at + 16 <= start + size; at += step) {
           const library = textAt(link, u32(at + 4));

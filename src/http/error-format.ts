@@ -1,4 +1,4 @@
-// Selects the error format for a request: by path or, if the path does not determine it, by client.
+// Selects the error format of a request: by path or, if the path does not determine the format, by client.
 
 import type { ErrorFormat } from '../shared/errors.js';
 

@@ -12,7 +12,7 @@ export const CHARGED_BYTES = 16_384;
 /** Building a response is charged only if it takes at least this long, in ms. */
 const LONG_MS = 1;
 
-/** Event-loop time that one request has taken. */
+/** Event-loop time used by one request. */
 export class EventLoopClock {
   #ms = 0;
   #began: number | null = null;
@@ -45,7 +45,7 @@ export class EventLoopClock {
   }
 }
 
-/** The request whose log line and metrics receive the time. */
+/** The request whose log line and metrics include the time. */
 interface Noted {
   readonly loop: EventLoopClock;
   annotate(fields: RequestRecord['fields']): void;
@@ -59,7 +59,7 @@ export class EventLoopMeter {
     private readonly noted: Noted,
   ) {}
 
-  /** Returns the error with which work on `bytes` bytes must be rejected now, or null if the work may run. */
+  /** Returns the error if work on `bytes` bytes must be rejected now, or null if the work may run. */
   refusal(bytes: number): ApiError | null {
     if (!this.#counts(bytes)) return null;
     try {
@@ -79,7 +79,7 @@ export class EventLoopMeter {
     return this.charged(bytes, work);
   }
 
-  /** Runs further work on data that has already been read; never refused. */
+  /** Runs further work on data that has already been read. Never refused. */
   charged<T>(bytes: number, work: () => T): T {
     if (!this.#counts(bytes) || this.noted.loop.runs) return work(); // already being measured as part of other work
     this.noted.loop.begin();
@@ -91,7 +91,7 @@ export class EventLoopMeter {
   }
 
   /**
-   * Runs work that builds a response. The time is charged afterwards if it was long, because the size of the response
+   * Runs work that builds a response. If the work took long, its time is charged afterwards, because the response size
    * is not known in advance.
    */
   measured<T>(work: () => T): T {

@@ -19,10 +19,10 @@ import type { EventStream } from './exchange.js';
  */
 export const COMMENT = ': keep-alive\n';
 
-/** How the events of a stream are written. */
+/** The wire format of a stream's events. */
 export interface Framing {
   frame(data: string, event?: string): string;
-  /** Sent after a silence. */
+  /** Sent to keep a silent connection alive. */
   readonly keepalive: string;
   /** Sent to make the library write the bytes that it still buffers. */
   readonly filler: string;
@@ -36,7 +36,7 @@ export const sseFraming = (keepalive: string): Framing => ({
 
 /**
  * One JSON text per line. JSON allows white space before a value, so a space keeps the connection alive and becomes the
- * beginning of the next line. A blank line would not do: most clients parse every line.
+ * beginning of the next line. A blank line would not work, because most clients parse every line.
  */
 export const LINES: Framing = { frame: (data) => `${data}\n`, keepalive: ' ', filler: ' ' };
 

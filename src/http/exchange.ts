@@ -11,12 +11,12 @@ export interface Exchange {
   readonly requestId: string; // req_…, already set as x-request-id and request-id
   readonly identity: Identity;
   /**
-   * Attributes the request to this identity from now on. For routes that identify callers by something other than an
-   * API key.
+   * Attributes the request to this identity from this call on. For routes that identify callers by something other than
+   * an API key.
    */
   actAs(identity: Identity): void;
   /**
-   * Charges time and memory (charged(), enqueue(), reserve()) to this organization from now on. For routes that
+   * Charges time and memory (charged(), enqueue(), reserve()) to this organization from this call on. For routes that
    * identify callers by something other than an API key.
    */
   onAccountOf(organizationId: string): void;
@@ -25,17 +25,17 @@ export interface Exchange {
    * reports. '' after the client has disconnected.
    */
   readonly remoteAddress: string;
-  /** The client as recorded in the request log. Undefined in tests without a connection. */
+  /** The client, as recorded in the request log. Undefined in tests without a connection. */
   readonly client?: RequestClient | undefined;
-  /** The peer address of the connection, whatever a proxy reports. '' after the client has disconnected. */
+  /** The connection's peer address, regardless of what a proxy reports. '' after the client has disconnected. */
   readonly peerAddress: string;
   readonly method: string; // upper case; 'BATCH' for a request of a batch
   /** ID of the batch that contains the request. Undefined for HTTP requests. */
   readonly batchId?: string | undefined;
   readonly receivedAt: number; // performance.now()
   /**
-   * The body as parsed JSON. Undefined for GET requests. Also undefined once handler() has returned or awaited, so that
-   * the body is not kept in memory during generation.
+   * The body as parsed JSON. Undefined for GET requests. Becomes undefined once handler() has returned or awaited, so
+   * that the body is not kept in memory during generation.
    */
   readonly body: unknown;
   /** Size of the body in bytes. Stays available after the body is released. */
@@ -123,7 +123,7 @@ export interface StreamEvent {
 
 export interface EventStream {
   /**
-   * Queues one event; `event` is the SSE event name, if the format has one. Events of one engine step are sent
+   * Queues one event. `event`: the SSE event name, if the format uses event names. Events of one engine step are sent
    * together.
    */
   send(data: string, event?: string): void;
@@ -132,11 +132,11 @@ export interface EventStream {
    */
   end(error?: ApiError | null): void;
   /**
-   * Closes the connection without completing the response, so that the client notices that something is missing. For
-   * formats without events that report errors. `error`: the reason, for the request log.
+   * Closes the connection without completing the response, so that the client notices the truncation. For formats
+   * without error events. `error`: the reason, for the request log.
    */
   abort(error: ApiError): void;
-  /** True after headers have been sent: errors must then be sent as stream events. */
+  /** Whether headers have been sent. If so, errors must be sent as stream events. */
   readonly started: boolean;
   /**
    * Bytes buffered for a slow reader. Above the limit, the connection is closed and the onAborted callback is called.
@@ -157,7 +157,7 @@ export interface Route {
    * requests appear in the usage data.
    */
   generates?: true;
-  /** The path under which this route's generations and rejections are counted, if it differs from `path`. */
+  /** The path used to count this route's generations and rejections, if different from `path`. */
   countedAs?: string;
   /** For POST, PATCH and PUT: the body may be omitted and is then undefined. */
   bodyOptional?: true;
@@ -182,12 +182,12 @@ export interface Route {
   onRequest?(exchange: Exchange): void | Promise<unknown>;
   /**
    * Validates a large body in steps before preHandler() and handler(), so that other requests can run between the
-   * steps. It returns no result and must not throw. Null: there is nothing to validate in advance.
+   * steps. It returns no result and must not throw. Null if there is nothing to validate in advance.
    */
   validateInSlices?(body: unknown): Iterator<unknown> | null;
   /**
    * Like onRequest(), but runs after the body has been read. handler() can still read the body. Returns null if there
-   * is nothing to wait for. May resolve to the number of bytes that it has added to the body. If it has added any,
+   * is nothing to wait for. Can resolve to the number of bytes that it has added to the body, in which case
    * validateInSlices() runs again.
    */
   preHandler?(exchange: Exchange): Promise<number | void> | null;
@@ -200,7 +200,7 @@ export interface Route {
    * The body is read as JSON regardless of its Content-Type, because curl by default sends the Content-Type of a form.
    */
   anyContentType?: true;
-  /** Maximum body size, if it is lower than http.max_body_bytes. */
+  /** Maximum body size, if lower than http.max_body_bytes. */
   maxBodyBytes?: number;
   /**
    * Handles the request. A thrown or rejected ApiError is sent in the path's error format; any other error is sent as

@@ -32,16 +32,16 @@ export interface ModelHealth {
 
 export interface Health {
   draining: boolean;
-  /** States of the HTTP workers; empty if the main thread serves requests. */
+  /** States of the HTTP workers. Empty if the main thread serves requests. */
   threads: readonly ThreadState[];
   models: readonly ModelHealth[];
   /** State of the shared limit counters. Null or absent: limits are counted in this process only. */
   counters?: CountersHealth | null;
   /** Skew relative to the clocks of other machines. Null or absent: unknown. */
   skew?: ClockSkew | null;
-  /** Set if the erasure of expired data is held up. Null or absent: expired data is being erased normally. */
+  /** Set if the erasure of expired data is blocked. Null or absent: expired data is being erased normally. */
   erasure?: HeldErasure | null;
-  /** Why the database in the data directory no longer accepts writes. Null or absent: it accepts them. */
+  /** Why the database in the data directory no longer accepts writes; null or absent if it accepts them. */
   storage?: string | null;
 }
 
@@ -60,7 +60,7 @@ export interface HealthOptions {
 }
 
 /**
- * The reason why only a restart would help, or null. A model that failed to load is no such reason, because it would
+ * The reason why only a restart would help, or null. A model that failed to load is not such a reason, because it would
  * fail again.
  */
 export function notAlive(health: Health): string | null {
@@ -70,7 +70,7 @@ export function notAlive(health: Health): string | null {
 
 /** Why the server is not ready, or null. */
 export function notReady(health: Health, stallMs: number): string | null {
-  // checked first, because it also causes a drain and is the more useful reason
+  // Checked first, because a failed database also causes a drain and is the more useful reason.
   if (health.storage !== null && health.storage !== undefined) return health.storage;
   if (health.draining) return 'draining';
   if (health.models.length === 0) return 'no model';
@@ -142,7 +142,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
       handler: async (exchange) => {
         const health = options.health();
         const reason = notReady(health, options.stallMs);
-        // errors contain file names, and the load figures reveal information about other clients
+        // Errors contain file names, and load figures reveal information about other clients.
         const whole = await options.readers.has(exchange);
         exchange.json(reason === null ? 200 : 503, {
           status: reason === null ? 'ready' : 'not_ready',

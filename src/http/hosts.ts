@@ -1,5 +1,6 @@
 // Validates the Host header as a defense against DNS rebinding. A web page can make its own host name resolve to
-// 127.0.0.1, but it cannot make the browser send a different Host header. So IP addresses and loopback names are safe.
+// 127.0.0.1, but it cannot make the browser send a different Host header. Therefore, IP addresses and loopback names
+// are safe.
 
 import { isIP } from 'node:net';
 

@@ -42,7 +42,7 @@ export interface ExchangeHost {
   answers: ResponseMemoryBudget;
   /** Maximum time, in ms, that a client may take to read a large response. */
   answerTimeoutMs: number;
-  /** Whether the client's address is taken from X-Forwarded-For. */
+  /** Whether to take the client's address from X-Forwarded-For. */
   trustProxy: boolean;
   finished(record: RequestRecord): void;
   /** Called for errors that the client did not cause. */
@@ -78,7 +78,7 @@ function goneThrough(slices: Generator): boolean {
 const JSON_TYPE = 'application/json; charset=utf-8';
 
 /**
- * Number of characters of the method that are kept for errors and the log. No registered method is longer
+ * Maximum number of characters of the method that are kept for errors and the log. No registered method is longer
  * (UPDATEREDIRECTREF).
  */
 const MAX_METHOD = 17;
@@ -102,14 +102,13 @@ export class HttpExchange implements Exchange {
   bodyBytes = 0;
   bodyStream: BodyStream | undefined = undefined;
   aborted = false;
-  /** Whether to close the connection after the response because it is not certain where the request body ends. */
+  /** Whether to close the connection after the response, because the end of the request body is uncertain. */
   closes = false;
-  /**
-   * The error if the end of the request (RFC 9112, section 6.3) or its host cannot be determined, or null. */
+  /** The error if the end of the request (RFC 9112, section 6.3) or its host cannot be determined, or null. */
   readonly framingError: ApiError | null;
   sameOrigin = false;
   readonly loop = new EventLoopClock();
-  /** The route's pattern once it is known: a metrics label with a limited number of values. */
+  /** The route's pattern, once known. Used as a metrics label with a limited number of values. */
   label = 'unmatched';
   trace: RequestTrace | null = null;
 
@@ -148,7 +147,7 @@ export class HttpExchange implements Exchange {
       if (name === 'host') hosts++;
       if (first === undefined) this.requestHeaders.set(name, value);
       else if (name.startsWith('x-forwarded-'))
-        // a proxy may add its own header line after the client's
+        // A proxy may add its own header line after the client's.
         this.requestHeaders.set(name, `${first}, ${value}`);
       else if (name === 'content-length' && first !== value) lengthsDiffer = true;
       else if (name === 'tracestate') this.requestHeaders.set(name, `${first},${value}`);
@@ -215,7 +214,7 @@ export class HttpExchange implements Exchange {
     return this.requestHeaders.get(name) ?? '';
   }
 
-  /** Also true if the header is empty or its bytes cannot be decoded as text. */
+  /** True also if the header is empty or its bytes cannot be decoded as text. */
   hasHeader(name: string): boolean {
     return this.requestHeaders.has(name);
   }
@@ -340,7 +339,7 @@ export class HttpExchange implements Exchange {
     return timer.unref();
   }
 
-  /** Sends only the status and headers. `bytes` is the Content-Length. For HEAD requests and empty responses. */
+  /** Sends only the status and headers, for HEAD requests and empty responses. `bytes`: the Content-Length. */
   private withoutBody(status: number, contentType: string, bytes: number): void {
     this.open = false;
     this.res.cork(() => {
@@ -362,7 +361,7 @@ export class HttpExchange implements Exchange {
     this.finish(204, null);
   }
 
-  /** Sends a 101 and turns the connection into a WebSocket. `accept` calls the transport. */
+  /** Sends a 101 and upgrades the connection to a WebSocket. `accept` calls the transport. */
   upgrade(accept: () => void): void {
     this.open = false;
     this.writeHead(101);
@@ -485,7 +484,7 @@ export class HttpExchange implements Exchange {
     this.finish(status, error);
   }
 
-  /** `own`: number of bytes of the response that are held in memory for this request only. */
+  /** `own`: number of response bytes that are in memory for this request only. */
   private large(
     status: number,
     contentType: string,

@@ -9,7 +9,7 @@ export interface JsonLimits {
   members: number;
 }
 
-/** The limit that was exceeded. `number`: the text contains a number that is not finite. */
+/** The limit that was exceeded. `number`: the text contains a non-finite number. */
 export type JsonExcess = keyof JsonLimits | 'number';
 
 // The meaning of each byte outside strings. All other bytes, including UTF-8 bytes above 127, are ignored.
@@ -35,8 +35,8 @@ const QUOTE = 0x22,
   BACKSLASH = 0x5c,
   MINUS = 0x2d;
 /**
- * Number of bytes of a string to scan one by one before switching to a native search. One native call costs as much as
- * scanning about fifty bytes.
+ * Number of bytes of a string to scan individually before switching to a native search. One native call costs as much
+ * as scanning about fifty bytes.
  */
 const NEAR = 64;
 /** A number with fewer digits is finite unless it has a positive exponent. */
@@ -83,8 +83,7 @@ export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | n
         break;
       case QUOTES:
         before = at = endOfString(bytes, at + 1);
-        // The string is not terminated, or strings follow each other without a separator. JSON.parse will report the
-        // error.
+        // The string is not terminated, or two strings lack a separator. JSON.parse reports the error.
         if (at < 0 || ++strings > maxStrings) return null;
         break;
     }

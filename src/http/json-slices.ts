@@ -8,7 +8,7 @@ import { JsonText } from './json-text.js';
 const PIECE_CHARACTERS = 131_072;
 /** Strings up to this length are written without yielding. */
 const SHORT_CHARACTERS = 4_096;
-/** Milliseconds of work between two turns of other work in stringifyInSlices(). */
+/** Milliseconds of work in stringifyInSlices() before other work gets the event loop. */
 const SLICE_MS = 5;
 /** Number of array or object entries written between two yields. */
 const FEW = 64;
@@ -58,7 +58,7 @@ export function* jsonSlices(value: unknown, text: JsonText, level = 0): Generato
   }
 }
 
-/** Like stringifyExact(), but other work gets the event loop between the slices. */
+/** Like stringifyExact(), but yields the event loop to other work between slices. */
 export async function stringifyInSlices(value: unknown): Promise<string> {
   const text = new JsonText();
   let began = performance.now();

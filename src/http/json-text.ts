@@ -35,7 +35,7 @@ export class JsonText {
     return this.#pieces.length === 0;
   }
 
-  /** The whole text, in order. */
+  /** Yields the whole text, in order. */
   pieces(): readonly Uint8Array[] {
     this.#close();
     return this.#pieces;

@@ -30,7 +30,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true }); // skips one leading 
 
 const BODY = 'request body';
 
-/** `what`: what errors call the text. Throws ApiError `invalid_json` or `invalid_body`. */
+/** `what`: the text's name in error messages. Throws ApiError `invalid_json` or `invalid_body`. */
 export function parseJsonBody(bytes: Uint8Array, what = BODY): object {
   checkJsonComplexity(bytes, what);
   return jsonObject(jsonText(bytes, what), what);

@@ -1,7 +1,7 @@
-// Sends a complete response that does not fit in one socket write. The library would copy the remainder. Here, the
-// remainder is written as the client reads it, so the response is in memory only once, and the memory is accounted for.
-// A client that reads at loopback speed gets at most 1 MiB per event-loop iteration, so other requests do not have to
-// wait for it. Event-loop thread only.
+// Sends a complete response that does not fit in one socket write. The library would copy the remainder. Instead, this
+// file writes the remainder as the client reads it, so the response is in memory only once, and the memory is accounted
+// for. A client that reads at loopback speed gets at most 1 MiB per event-loop iteration, so other requests do not have
+// to wait for it. Event-loop thread only.
 //
 //   sendLarge ─► tryEnd, chunk by chunk ─► the socket is full ─► onWritable ─► … ─► sent
 //                     │ after 1 MiB         └─ too slow: closed, which aborts

@@ -1,4 +1,4 @@
-// Finds out why the server cannot listen on an address. The HTTP library reports only that listening failed, and only
+// Determines why the server cannot listen on an address. The HTTP library reports only that listening failed, and only
 // after the models have been loaded.
 
 import { createServer } from 'node:net';
@@ -13,7 +13,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Checks that the addresses can be bound, before anything is downloaded or loaded. Another process may still bind them
+ * Checks that the addresses can be bound, before anything is downloaded or loaded. Another process can still bind them
  * in the meantime. Throws StartError.
  */
 export async function checkAddresses(config: Pick<Config, 'host' | 'port' | 'admin'>): Promise<void> {
@@ -41,7 +41,7 @@ export async function addressProblems({
 
 /** Returns the reason and what to do about it. `flag`: the command-line flag that sets the port. */
 export async function listenProblem(host: string, port: number, flag: string): Promise<string> {
-  // the port is free now, so it was in use a moment ago
+  // The port is free now, so it was in use a moment ago.
   return describe(host, port, flag, (await failure(host, port)) ?? 'EADDRINUSE');
 }
 

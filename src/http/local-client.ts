@@ -1,8 +1,8 @@
 // Recognizes requests from programs on this machine, for routes that serve them without an API key.
 //
-// A loopback peer address alone proves little: a reverse proxy on this machine forwards everybody's requests, a page in
-// this machine's browser can send requests to loopback addresses, and it can make its own host name resolve to one (DNS
-// rebinding). So the request must also show no sign of a proxy or of a foreign page.
+// A loopback peer address alone proves little: a reverse proxy on this machine forwards requests from anywhere, and a
+// web page in a browser on this machine can send requests to loopback addresses or make its own host name resolve to
+// one (DNS rebinding). Therefore, the request must also show no sign of a proxy or of a foreign page.
 
 import { BlockList, isIPv6 } from 'node:net';
 import type { Exchange } from './exchange.js';
@@ -19,9 +19,7 @@ const FORWARDED = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', '
 /** Schemes of pages that belong to an installed program. Web pages cannot have them. */
 const PROGRAM_ORIGIN = /^(?:app|file|tauri|vscode-webview|vscode-file):\/\//;
 
-/**
- * For the error message: the reason why a request may not come from a program on this machine, or null if it may.
- */
+/** Returns why a request may not be from a program on this machine, for the error message, or null if it is. */
 export function foreignTrait(exchange: Pick<Exchange, 'peerAddress' | 'header'>): string | null {
   const { peerAddress } = exchange;
   if (peerAddress === '' || !loopback.check(peerAddress, isIPv6(peerAddress) ? 'ipv6' : 'ipv4'))

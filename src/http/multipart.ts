@@ -6,7 +6,7 @@ import type { ApiError } from '../shared/errors.js';
 
 /** Maximum size of the headers of one part, in bytes. */
 const MAX_HEADER_BYTES = 8_192;
-/** Maximum number of parts of one body. */
+/** Maximum number of parts in one body. */
 const MAX_PARTS = 64;
 /** Maximum length of a boundary in characters (RFC 2046). */
 const MAX_BOUNDARY = 70;
@@ -15,7 +15,7 @@ const MAX_PADDING = 256;
 
 export interface PartHead {
   readonly name: string;
-  /** Null: the part is a field, not a file. */
+  /** Null if the part is a field rather than a file. */
   readonly filename: string | null;
   /** Media type without parameters, in lower case; null if absent. */
   readonly mediaType: string | null;
@@ -89,7 +89,10 @@ export class MultipartParser {
     this.#rest = Buffer.from(rest); // a copy, because `bytes` may be large and belong to the caller
   }
 
-  /** Whether a delimiter may start in the buffered bytes. If not, they need not be joined with `bytes`. */
+  /**
+   * Whether a delimiter may start in the buffered bytes. If not, the buffered bytes need not be joined with
+   * `bytes`.
+   */
   #delimitsWithin(bytes: Uint8Array): boolean {
     const { length } = this.#delimiter;
     if (bytes.length < length) return true;

@@ -2,7 +2,7 @@
 //
 // A write is passed to the kernel immediately, as uWebSockets.js does. Data that the kernel does not accept stays in
 // the socket's buffer. In that case, the write returns false, and onWritable() calls back when the buffer is empty. A
-// client that accepts nothing for STALL_MS is disconnected.
+// client that reads nothing for STALL_MS is disconnected.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -45,7 +45,7 @@ export class NodeResponse implements TransportResponse {
     res.on('error', () => undefined); // the connection was closed, which abort() reports
   }
 
-  /** The request's body is incomplete, so bytes that arrive belong to it. */
+  /** The request's body is incomplete, so arriving bytes belong to it. */
   get receiving(): boolean {
     return !this.incoming.complete;
   }
@@ -63,7 +63,7 @@ export class NodeResponse implements TransportResponse {
     });
   }
 
-  /** Discards the body if nothing reads it. Called after the request has been handed over. */
+  /** Discards the body if no handler reads it. Called after the request has been passed to its handler. */
   discardBody(): void {
     if (!this.takesBody) this.incoming.resume();
   }
@@ -150,14 +150,14 @@ export class NodeResponse implements TransportResponse {
     this.socket.destroy();
   }
 
-  /** The connection was closed. Idempotent. */
+  /** Called when the connection was closed. Idempotent. */
   abort(): void {
     if (!this.open) return;
     this.open = false;
     this.aborted?.();
   }
 
-  /** The connection becomes a WebSocket. */
+  /** Called when the connection becomes a WebSocket. */
   release(): void {
     this.open = false;
     this.res.detachSocket(this.socket);

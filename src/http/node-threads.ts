@@ -1,5 +1,5 @@
 // Lets several threads listen on one port (SO_REUSEPORT), so that the kernel distributes new connections among them.
-// The main thread finds a port, tells each thread to listen on it, and then stops listening itself.
+// The main thread selects a port, orders each thread to listen on it, and then stops listening itself.
 //
 //   main: NodeThreads ── MessagePort: address, or null to stop ──► thread: ThreadListener
 //                     ◄── whether the thread is listening ────────
@@ -21,7 +21,7 @@ export function sharesPorts(version = process.versions.node): boolean {
   return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
 }
 
-/** The main thread's part. */
+/** The main thread's part of listening on several threads. */
 export class NodeThreads {
   private readonly ports = new Set<MessagePort>();
   private address: ListenAddress | null = null;
@@ -54,8 +54,8 @@ export class NodeThreads {
   }
 
   /**
-   * Starts listening on a thread that was added after listen(). If this thread listens itself because the other threads
-   * had ended, it stops.
+   * Starts listening on a thread that was added after listen(). If this thread is listening itself because the other
+   * threads had exited, it stops.
    */
   private async start(port: MessagePort, address: ListenAddress): Promise<void> {
     if ((await ordered(port, address)) && this.ports.has(port)) this.stopHere();
@@ -89,10 +89,10 @@ function ordered(port: MessagePort, address: ListenAddress): Promise<boolean> {
   });
 }
 
-/** The part of a thread that serves connections. */
+/** The counterpart of NodeThreads on a thread that serves connections. */
 export class ThreadListener {
   private readonly channel = new MessageChannel();
-  /** To be transferred to the main thread. */
+  /** Must be transferred to the main thread. */
   readonly remote = this.channel.port2;
 
   constructor(server: { listen: Listen; stop(): void }) {

@@ -21,7 +21,7 @@ const HEADERS_MS = 18_000;
 const CHECK_MS = 1_000;
 /** Limits the body of a request whose response is already complete. Bodies that are read have their own limit. */
 const REQUEST_MS = 3_630_000;
-/** Maximum number of requests that wait for the response to an earlier request on their connection (pipelining). */
+/** Maximum number of pipelined requests that wait for an earlier response on their connection. */
 const MAX_PIPELINED = 16;
 /** How long a client may keep sending after a request that the parser rejected, so that it can read the response. */
 const LINGER_MS = 1_000;
@@ -69,8 +69,8 @@ export class NodeTransport implements Transport {
     };
     this.server = createServer(options);
     this.server.maxHeadersCount = 0; // otherwise further headers would be dropped; receive() refuses them
-    // Otherwise, no response could be sent after the client has closed its side. connected() cancels the requests that
-    // are not answered immediately.
+    // Otherwise, no response could be sent after the client has closed its side. connected() cancels requests that are
+    // not answered immediately.
     (this.server as unknown as { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
     // Emitted if accepting a connection failed, for example because the process has no file descriptors left.
     this.server.on('error', () => undefined);
@@ -149,8 +149,8 @@ export class NodeTransport implements Transport {
       this.connections.delete(socket);
       connection.current?.abort();
     });
-    // A client that has closed only its side cannot be distinguished from one that has disconnected. Responses that are
-    // sent immediately still arrive.
+    // A client that has closed only its side cannot be distinguished from a client that has disconnected. Responses
+    // that are sent immediately still arrive.
     socket.on('end', () => {
       setImmediate(() => setImmediate(() => connection.current?.open === true && connection.current.close()));
     });

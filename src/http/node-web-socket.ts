@@ -23,10 +23,11 @@ export class NodeWebSockets {
       perMessageDeflate: false,
       // No subprotocol is negotiated; the client's offers are ignored.
       handleProtocols: () => false as const,
-      // Messages slightly over the limit reach SocketConnection, which closes with a message of its own.
+      // Messages slightly over the limit reach SocketConnection, which closes the connection with a more specific
+      // message.
       maxPayload: Math.min(Math.ceil(maxMessageBytes * 1.125), 2 ** 31 - 1),
-      // The number of pieces is limited too, because a client that sends byte by byte must not use much more memory
-      // than its message may have.
+      // The number of pieces is also limited, because a client that sends byte by byte must not use much more memory
+      // than the maximum message size.
       maxBufferedChunks: Math.max(MIN_PIECES, Math.ceil(maxMessageBytes / PIECE_BYTES)),
       maxPendingAutoPongs: 0, // SocketConnection.pinged() limits unsent pongs
       closeTimeout: CLOSE_MS,

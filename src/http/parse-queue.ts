@@ -1,8 +1,9 @@
 // Runs large work one task at a time: parsing large bodies, reading large stored conversations, and building large
 // responses. Organizations take turns. Within an organization, tasks run in order of arrival, except that responses run
 // before reads. A task may take several slices and finishes before the next task starts, so only one body at a time is
-// held as objects. While a task waits for a shared database, the next task runs, so that a slow database does not delay
-// other bodies. After each slice, other work gets the event loop for as long as the slice took. Event-loop thread only.
+// in memory as objects. While a task waits for a shared database, the next task runs, so that a slow database does not
+// delay other bodies. After each slice, other work gets the event loop for as long as the slice took. Event-loop thread
+// only.
 
 import { performance } from 'node:perf_hooks';
 
@@ -53,8 +54,7 @@ export class ParseQueue {
       this.#nextSlice = undefined; // stays undefined if the slice throws
       this.#nextSlice = turn?.() ?? undefined;
     } finally {
-      // runs after the slice's immediate follow-up work, such as building a response, so that the time of that work
-      // counts too
+      // Runs after the slice's immediate follow-up work, such as building a response, so that this time is counted too.
       setImmediate(() => this.#yieldThenNext(began));
     }
   }

@@ -1,5 +1,5 @@
-// Holds a request's body while the request is being authenticated. At most one socket read is kept; then the socket is
-// paused. The data is passed to the reader that attaches later. Event-loop thread only.
+// Holds a request's body while the request is being authenticated. At most one socket read is buffered before the
+// socket is paused. The data is passed to the reader that attaches later. Event-loop thread only.
 
 import type { BodySource, TakePiece } from './transport.js';
 

@@ -1,4 +1,4 @@
-// Query parameters that can have several values. No side effects.
+// Reads query parameters that can have several values. No side effects.
 
 /** Reads `name[]=a`, `name=a&name=b` and `name=a,b`. Keeps the order of the values and drops empty ones. */
 export function queryList(query: URLSearchParams, name: string): string[] {
@@ -10,7 +10,7 @@ export function queryList(query: URLSearchParams, name: string): string[] {
   return values;
 }
 
-/** Matches `name[0]`, the form in which some query builders write arrays. */
+/** Matches `name[0]`, which some query builders use for arrays. */
 function isIndexed(key: string, name: string): boolean {
   return key.startsWith(`${name}[`) && /^\d{1,4}\]$/.test(key.slice(name.length + 1));
 }

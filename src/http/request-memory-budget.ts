@@ -6,7 +6,7 @@ import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 import { shareOf } from '../shared/thread-count.js';
 
-/** If more than this many organizations are remembered, idle ones are removed. */
+/** If more than this many organizations are tracked, idle ones are removed. */
 const MANY = 1_024;
 
 /**
@@ -22,7 +22,7 @@ export class RequestMemoryBudget {
   readonly #share: number;
   #taken = 0;
   #lookAt = MANY;
-  // entries of 0 are kept, because a map that shrinks and grows with each body leaves old hash tables in memory
+  // Entries of 0 are kept, because a map that shrinks and grows with each body leaves old hash tables in memory.
   readonly #perOrganization = new Map<string, number>();
 
   /** A body of `maxBodyBytes` and its decompressed form always fit, even if `maxBytes` is smaller. */

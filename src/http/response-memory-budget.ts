@@ -1,5 +1,5 @@
 // Limits how many bytes of large responses are held in memory, from assembly until the client has read them. The limit
-// applies per process, and one organization may use half of it. A slow reader therefore uses up only its own
+// applies per process, and one organization may use half of it. Therefore, a slow reader can use up only its own
 // organization's share. Event-loop thread only.
 import { apiError, type ApiError } from '../shared/errors.js';
 import { RequestMemoryBudget, type Reading } from './request-memory-budget.js';

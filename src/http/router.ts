@@ -51,7 +51,7 @@ export class Router {
     return pattern;
   }
 
-  /** `method` must be upper case; HEAD is served by the GET route. One trailing slash is ignored. */
+  /** `method` must be upper case. The GET route also serves HEAD. One trailing slash is ignored. */
   match(method: string, path: string): Match {
     const found = this.find(trimSlash(path));
     if (found === null) return { kind: 'none' };

@@ -43,7 +43,7 @@ export interface SocketHost {
   unexpected(error: unknown, requestId: string): void;
 }
 
-/** Values kept from the handshake. */
+/** Values saved from the handshake. */
 export interface Handshake {
   requestId: string;
   identity: Identity;
@@ -103,7 +103,7 @@ export class SocketConnection implements ServerSocket, SocketEvents {
     this.identity = known;
   }
 
-  /** The handshake is complete. */
+  /** Called when the handshake is complete. */
   opened(library: TransportSocket): void {
     this.library = library;
     this.open = true;
@@ -137,7 +137,10 @@ export class SocketConnection implements ServerSocket, SocketEvents {
     this.unanswered = 0;
   }
 
-  /** Called after the library has answered a ping, which it does even if many pongs are already waiting to be sent. */
+  /**
+   * Called after the library has responded to a ping, which it does even if many pongs are already waiting to be
+   * sent.
+   */
   pinged(): void {
     if (this.open && (this.library?.getBufferedAmount() ?? 0) > this.leftBytes + this.host.bufferBytes) this.drop();
   }
@@ -185,7 +188,7 @@ export class SocketConnection implements ServerSocket, SocketEvents {
     });
   }
 
-  /** The socket accepts data again. */
+  /** Called when the socket accepts data again. */
   drained(): void {
     if (!this.full || !this.open || (this.library?.getBufferedAmount() ?? 0) > 0) return;
     this.full = false;
@@ -214,7 +217,10 @@ export class SocketConnection implements ServerSocket, SocketEvents {
     for (const text of this.queue) this.queueBytes += Buffer.byteLength(text);
   }
 
-  /** Deferred, because the caller of send() is in the middle of other work. The caller is notified through closed(). */
+  /**
+   * Deferred, because the caller of send() may be in the middle of other work. The caller is notified through
+   * closed().
+   */
   private drop(): void {
     if (this.dropping) return;
     this.dropping = true;

@@ -89,7 +89,7 @@ export class SocketConnections {
 
   /**
    * The library collects each message in its own memory and reports it only when it is complete. Therefore, the total
-   * size of unfinished messages is limited through the number of connections, each of which may hold one message of the
+   * size of unfinished messages is limited through the number of connections, each of which can have one message of the
    * maximum size.
    */
   private enter(organizationId: string): () => void {

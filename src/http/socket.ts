@@ -74,10 +74,10 @@ export interface SocketTurn {
   readonly trace: RequestTrace | null;
   /**
    * Runs work that reads and checks a message of `bytes` bytes, and charges its time to the organization
-   * (limits.event_loop_ms). Throws ApiError 429 instead if the organization's budget is used up.
+   * (limits.event_loop_ms). If the organization's budget is used up, throws ApiError 429 without running the work.
    */
   read<T>(bytes: number, work: () => T): T;
-  /** Like read(), but for further work on the message; never refused. */
+  /** Like read(), but for further work on the message. Never refused. */
   charged<T>(bytes: number, work: () => T): T;
   /**
    * Reserves `bytes` more for the turn's output, until the turn ends. Throws ApiError 503, or 422 if the output exceeds

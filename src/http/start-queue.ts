@@ -1,5 +1,5 @@
-// Staggers the start of requests so that one organization's burst does not block the event loop. libuv delivers
-// everything that has arrived in one batch, which is often hundreds of requests. Starting one request (parsing,
+// Staggers the start of requests so that one organization's burst does not block the event loop. libuv delivers all
+// data that has arrived in one batch, which often contains hundreds of requests. Starting one request (parsing,
 // rendering the template, tokenizing, submitting) takes a few tenths of a millisecond. In each iteration of the event
 // loop, an organization's first request starts immediately. Its other requests wait and start in slices, with
 // organizations taking turns. Between two slices, the event loop does other work. Event-loop thread only.
@@ -46,8 +46,8 @@ export class StartQueue {
       this.#scheduled = false;
       return;
     }
-    // A tick scheduled from a microtask runs after all microtasks, so it runs after all the work that the request does
-    // without waiting for I/O.
+    // A tick scheduled from a microtask runs after all microtasks, and thus after all of the request's work that does
+    // not wait for I/O.
     queueMicrotask(() => process.nextTick(() => this.#next(until)));
     start();
   }

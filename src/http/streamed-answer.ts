@@ -4,8 +4,8 @@
 import type { TransportResponse } from './transport.js';
 
 /**
- * Sends `total` bytes from `pieces`. Call after the headers have been written. Resolves when the last byte has been
- * passed to the socket. Rejects if `pieces` throws, if it yields fewer than `total` bytes, or if the client
+ * Sends `total` bytes from `pieces`. Must be called after the headers have been written. Resolves when the last byte
+ * has been passed to the socket. Rejects if `pieces` throws, if it yields fewer than `total` bytes, or if the client
  * disconnects. `isGone` returns whether the client has disconnected; then `res` must not be used. `onGone` registers a
  * callback for that event. `onAccepted` is called each time the socket has accepted bytes.
  */
@@ -34,7 +34,7 @@ export async function sendStreamed(
       resume = resolve;
       if (isRegistered) return;
       isRegistered = true;
-      // Registered only once, because a handler that is registered while the previous one runs would be lost.
+      // Registered only once, because a handler registered while the previous one is running would be lost.
       res.onWritable((offset) => {
         resume?.(offset);
         return false;

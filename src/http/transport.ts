@@ -1,6 +1,6 @@
-// The interface between the HTTP semantics in this directory and the library that owns the sockets. Its method names
-// and their contracts are those of uWebSockets.js, whose objects implement it without adapters. node-transport.ts
-// implements it on node:http and ws. All calls happen on the event-loop thread that owns the socket.
+// The interface between the HTTP semantics in this directory and the library that owns the sockets. Its methods have
+// the names and contracts of uWebSockets.js, whose objects implement it without adapters. node-transport.ts implements
+// it on node:http and ws. All calls happen on the event-loop thread that owns the socket.
 
 /** A request as a transport receives it. Valid only within the call that receives it. */
 export interface TransportRequest {

@@ -19,7 +19,7 @@ const PREFIX = '__isoc23_';
 const SAME = new Set(['strtol', 'strtoul', 'strtoll', 'strtoull', 'sscanf']);
 
 /**
- * Returns a copy that needs glibc 2.36 instead of 2.38. Returns the original if there is nothing to change, or if the
+ * Returns a copy that needs glibc 2.36 instead of 2.38. Returns the original if there is nothing to change or the
  * change might not be safe.
  */
 export function withOlderGlibc(original: Buffer): Buffer {

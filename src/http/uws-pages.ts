@@ -22,7 +22,7 @@ const PAGES = [
 const MALFORMED = errorPage('malformed_http', 'Not HTTP/1.1.');
 const TOO_LARGE = HEADERS_TOO_LARGE_PAGE;
 
-/** The text by which a binary with JSON pages is recognized. */
+/** A text that identifies a binary with JSON pages. */
 export const JSON_PAGES = MALFORMED + TOO_LARGE;
 
 /** Returns a copy of the binary with JSON pages, or null if its layout differs from the one described above. */

@@ -1,4 +1,4 @@
-// A transport on uWebSockets.js (uws.ts). The library's request and response objects are used as they are.
+// A transport on uWebSockets.js (uws.ts). The library's request and response objects are used directly.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
 import type { SocketEvents, Transport, TransportHandlers } from './transport.js';
@@ -14,7 +14,7 @@ interface SocketData {
 
 /**
  * The library closes a connection that is idle between requests, or whose headers are incomplete, after this many
- * seconds, up to 4 seconds early. The library has a single timeout for both.
+ * seconds, up to 4 seconds early. The library uses a single timeout for both cases.
  */
 const IDLE_S = 20;
 
@@ -119,8 +119,8 @@ function hideLibraryHeader(uws: Uws): void {
   configure?.('999999990007');
 }
 
-// A method that is missing from the library's type declarations, and from builds of the library whose timeout is always
-// 10 seconds.
+// A method that the library's type declarations do not include. Builds whose timeout is always 10 seconds do not
+// implement it.
 interface IdleTimeout {
   setIdleTimeout?(seconds: number): void;
 }

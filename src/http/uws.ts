@@ -9,7 +9,7 @@
 // If no copy can be written, or if the binary's layout is not as expected, the library is used unpatched.
 //
 // The library reads the maximum header size from an environment variable when it is loaded, once for all threads of the
-// process. So the first server to load it determines the limit.
+// process. Therefore, the first server to load it determines the limit.
 
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
@@ -83,7 +83,7 @@ function installedBinary(): string {
   try {
     folders.push(dirname(require.resolve('uWebSockets.js')));
   } catch {
-    // the package is not installed, which is normal in an installation from this project's own packages
+    // The package is not installed, which is normal in an installation from this project's own packages.
   }
   const path = folders.map(binaryIn).find((one) => one !== null);
   if (path !== undefined && path !== null) return path;

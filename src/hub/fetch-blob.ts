@@ -1,6 +1,6 @@
-// Downloads one file of a repository into the cache. Resumes an earlier attempt, verifies the hash, and only then gives
-// the file its final name. Concurrent downloads of the same file, in this process or in others, run one after another;
-// the later ones find the file in the cache.
+// Downloads one file of a repository into the cache. Resumes an earlier attempt, verifies the hash, and only then
+// renames the file to its final name. Concurrent downloads of the same file, in this process or in others, run one
+// after another; later ones find the file in the cache.
 
 import { createHash } from 'node:crypto';
 import type { Hash } from 'node:crypto';
@@ -142,7 +142,7 @@ async function download(file: HubFile, job: BlobJob): Promise<void> {
   const path = cache.partial(repo, file.hash);
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > file.bytes) rmSync(path);
   for (let attempt = 1; attempt <= 2; attempt++) {
-    // append mode ignores write positions, which is fine because the only writer always writes at the end
+    // Append mode ignores write positions, which is fine because the only writer always writes at the end.
     const descriptor = openSync(path, 'a+');
     try {
       const partial = new Partial(descriptor, file);
@@ -167,8 +167,8 @@ async function download(file: HubFile, job: BlobJob): Promise<void> {
 }
 
 /**
- * Receives the rest of the file. After a broken connection, resumes the download as long as each attempt gets further
- * than all previous ones.
+ * Receives the rest of the file. After a broken connection, resumes the download as long as each attempt makes more
+ * progress than all previous ones.
  */
 async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<void> {
   const { client, repo, commit, signal } = job;

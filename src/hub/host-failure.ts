@@ -1,10 +1,10 @@
-// Failures to reach a host, and how often the request is attempted. A host that has never answered is probably
-// mistyped, offline or behind a firewall, so waiting does not help. A host that has answered before is likely to come
-// back.
+// Failures to reach a host, and how often the request is attempted. A host that has never responded is probably
+// mistyped, offline or behind a firewall, so waiting does not help. A host that has responded before is likely to
+// recover.
 
 import { printable } from './hub-error.js';
 
-/** Error codes for a host name without an address. */
+/** Error codes for an unresolvable host name. */
 const UNKNOWN = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EAI_NONAME', 'ERR_INVALID_URL']);
 /** Error codes if the host, or the network, refuses the connection or does not respond. */
 const REFUSED = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL']);
@@ -27,9 +27,7 @@ export class HostFailure extends Error {
     this.code = code;
   }
 
-  /**
-   * Number of attempts that a request gets if the host has never answered. `usual`: number of attempts for other hosts.
-   */
+  /** Number of attempts for a request whose host has never responded. `usual`: number of attempts for other hosts. */
   attempts(usual: number): number {
     if (UNKNOWN.has(this.code) || this.code === TIMED_OUT || this.message === BLOCKED) return 1;
     return REFUSED.has(this.code) ? Math.min(2, usual) : usual;

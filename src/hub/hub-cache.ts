@@ -46,7 +46,7 @@ export class HubCache {
     return join(this.folder(repo), 'snapshots', commit);
   }
 
-  /** Names of the cached repositories. */
+  /** Returns the names of the cached repositories. */
   repos(): string[] {
     return names(this.root)
       .flatMap((name) => {
@@ -56,7 +56,7 @@ export class HubCache {
       .sort();
   }
 
-  /** Commits that have a snapshot: the revision's commit first, then the others, newest first. */
+  /** Returns the commits that have a snapshot: the revision's commit first, then the others, newest first. */
   commits(repo: string, revision: string): string[] {
     const folder = join(this.folder(repo), 'snapshots');
     const dated = names(folder)
@@ -72,7 +72,7 @@ export class HubCache {
         : [];
   }
 
-  /** The complete files of a snapshot. */
+  /** Returns the complete files of a snapshot. */
   files(repo: string, commit: string): HubFile[] {
     const folder = this.snapshot(repo, commit);
     let entries: string[];
@@ -98,7 +98,7 @@ export class HubCache {
     replace(at, (temporary) => symlinkSync(target, temporary));
   }
 
-  /** Records the commit of a branch or tag. Call this after all wanted files are in the snapshot. */
+  /** Records the commit of a branch or tag. Must be called after all required files are in the snapshot. */
   setRef(repo: string, revision: string, commit: string): void {
     if (revision === commit || this.#ref(repo, revision) === commit) return;
     const at = join(this.folder(repo), 'refs', revision);
@@ -162,8 +162,8 @@ export function syncFolder(folder: string): void {
 const MAX_NAME_BYTES = 255;
 
 /**
- * Whether a path sent by a server is safe to use and to show: it stays within its directory, each part fits in a file
- * name, and no character controls a terminal or reorders the text around it.
+ * Whether a path sent by a server is safe to use and to show: it stays within its directory, each component fits in a
+ * file name, and no character controls a terminal or reorders the surrounding text.
  */
 export function isSafePath(path: string): boolean {
   return (

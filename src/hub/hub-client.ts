@@ -1,5 +1,5 @@
-// The part of the hub's API that is needed to pull models: the commit of a revision, the files of a commit, and the
-// bytes of a file. The token is sent only to the hub's own origin, and never to the target of a redirect.
+// Client for the part of the hub's API that is needed to pull models: the commit of a revision, the files of a commit,
+// and the bytes of a file. The token is sent only to the hub's own origin, and never to the target of a redirect.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { VERSION } from '../shared/version.js';
@@ -25,13 +25,13 @@ export interface HubClientOptions {
 
 const MAX_REDIRECTS = 8;
 /**
- * Maximum size of one page of a file list, with about 300 bytes per file. It must stay small, because it is parsed on
- * the event loop.
+ * Maximum size of one page of a file list, which contains about 300 bytes per file. Pages must be small, because they
+ * are parsed on the event loop.
  */
 const MAX_JSON_BYTES = 8 * 1024 * 1024;
 const MAX_PAGES = 50;
 const MAX_FILES = 10_000;
-/** Maximum number of concurrent HEAD requests. Each holds a connection. */
+/** Maximum number of concurrent HEAD requests. Each uses a connection. */
 const MAX_HEADS = 8;
 export const MAX_ATTEMPTS = 5;
 /** Maximum wait, even if a server requests a longer one. */
@@ -42,7 +42,7 @@ const BACKOFF_MS = 1_000;
 const HASH = /^([0-9a-f]{64}|[0-9a-f]{40})$/;
 const COMMIT = /^[0-9a-f]{40}$/;
 
-/** A response. Its body must be read with `stall.signal`, which also aborts when no data has arrived for a while. */
+/** A response whose body must be read with `stall.signal`, which also aborts when no data has arrived for a while. */
 export interface HubAnswer {
   readonly response: Response;
   readonly stall: StallClock;
@@ -66,7 +66,7 @@ export class StallClock {
     return this.#controller.signal;
   }
 
-  /** Call when data has arrived. */
+  /** Must be called when data has arrived. */
   tick(): void {
     clearTimeout(this.#timer);
     this.#timer = this.#start();
@@ -102,7 +102,7 @@ export class HubClient {
   readonly #base: URL;
   readonly #stallMs: number;
   readonly #backoffMs: number;
-  /** Origins that have answered at least once. */
+  /** Origins that have responded at least once. */
   readonly #answered = new Set<string>();
 
   constructor(private readonly options: HubClientOptions) {
@@ -111,7 +111,7 @@ export class HubClient {
     this.#backoffMs = options.backoffMs ?? BACKOFF_MS;
   }
 
-  /** The same hub with a different `onRetry` callback. */
+  /** Returns the same hub with a different `onRetry` callback. */
   withRetryListener(onRetry: HubClientOptions['onRetry']): HubClient {
     return onRetry === undefined ? this : new HubClient({ ...this.options, onRetry });
   }
@@ -131,20 +131,20 @@ export class HubClient {
     return sha;
   }
 
-  /** All files of a commit, with their sizes and hashes. Throws HubError. */
+  /** Returns all files of a commit, with their sizes and hashes. Throws HubError. */
   async files(repo: string, commit: string, signal?: AbortSignal): Promise<HubFile[]> {
     try {
       return await this.#tree(repo, commit, signal);
     } catch (error) {
-      // Mirrors without the tree API list the files together with the model.
+      // Mirrors without the tree API list the files in the model's metadata.
       if (!(error instanceof HubError) || error.failure !== 'not_found') throw error;
       return this.#siblings(repo, commit, signal);
     }
   }
 
   /**
-   * The bytes of a file starting at `from`. The status is 200 (the whole file), 206 (from `from`) or 416. Throws
-   * HubError.
+   * Requests the bytes of a file starting at `from`. The status is 200 (the whole file), 206 (from `from`) or 416.
+   * Throws HubError.
    */
   open(repo: string, commit: string, path: string, from: number, signal?: AbortSignal): Promise<HubAnswer> {
     const headers = { 'accept-encoding': 'identity', ...(from > 0 ? { range: `bytes=${from}-` } : {}) };

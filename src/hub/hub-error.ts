@@ -1,6 +1,6 @@
 // Errors that occur when downloading from a model hub. No side effects.
 
-/** The kind of failure. The same words appear in logs and in the operator API. */
+/** The failure type. Logs and the operator API use the same names. */
 export type HubFailure =
   | 'bad_name'
   | 'not_found'
@@ -16,7 +16,7 @@ export type HubFailure =
   | 'cache'
   | 'cancelled';
 
-/** The message is complete: it names the repository or file, and says what to do. It never contains the token. */
+/** The message names the repository or file and says what to do. It never contains the token. */
 export class HubError extends Error {
   constructor(
     readonly failure: HubFailure,

@@ -15,9 +15,9 @@ export interface HubFile {
 }
 
 export interface Weights {
-  /** From the file name, such as Q4_K_M; `safetensors` for a directory. */
+  /** The quantization from the file name, such as Q4_K_M; `safetensors` for a directory. */
   readonly quantization: string;
-  /** The file to be served. For a split file, its first part; for a directory, ''. */
+  /** The file to serve. For a split file, its first part; for a directory, ''. */
   readonly entry: string;
   /** All required files, sorted by name. */
   readonly files: readonly HubFile[];
@@ -54,7 +54,10 @@ export function quantizationOf(path: string): string | null {
   return null;
 }
 
-/** All servable weights of a repository: GGUF first, smaller ones first. Incomplete split files are omitted. */
+/**
+ * Returns all servable weights of a repository: GGUF before safetensors, and smaller before larger ones. Incomplete
+ * split files are omitted.
+ */
 export function weightsOf(files: readonly HubFile[]): Weights[] {
   const groups = new Map<string, HubFile[]>();
   for (const file of files) {
@@ -90,7 +93,7 @@ const sum = (files: readonly HubFile[]): number => files.reduce((total, { bytes 
 
 const PROJECTORS = ['F16', 'FP16', 'BF16', 'Q8_0', 'F32', 'FP32'];
 
-/** The vision projector for GGUF weights, preferring the most common type; null if there is none. */
+/** Returns the vision projector for GGUF weights, preferring the most common type; null if there is none. */
 export function projectorFor(weights: Weights, files: readonly HubFile[]): HubFile | null {
   if (weights.entry === '') return null;
   const found = files.filter(({ path }) => path.endsWith('.gguf') && isProjector(path));

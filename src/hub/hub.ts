@@ -40,7 +40,7 @@ export class Hub {
     return pull(ref, this.#client, this.cache, { memory: totalMemory(), ...options });
   }
 
-  /** Does not contact the hub. Null if the cache does not contain all files. */
+  /** Does not contact the hub. Returns null if the cache does not contain all files. */
   cached(ref: ModelRef, memory = totalMemory()): Pulled | null {
     return cached(ref, this.cache, memory);
   }
@@ -50,7 +50,7 @@ export class Hub {
     return this.cached(ref, options.memory) ?? this.pull(ref, options);
   }
 
-  /** Repositories on the hub whose names match, most downloads first. Throws HubError. */
+  /** Returns repositories on the hub whose names match, most downloads first. Throws HubError. */
   search(text: string, signal?: AbortSignal): Promise<HubMatch[]> {
     return searchHub(this.#client, text, signal);
   }
@@ -62,7 +62,7 @@ export class Hub {
     return found.bytes;
   }
 
-  /** All servable weights in the cache, by name. */
+  /** Returns all servable weights in the cache, by name. */
   onDisk(): OnDisk[] {
     const { cache } = this;
     return cache.repos().flatMap((repo) => {
@@ -95,7 +95,7 @@ export interface HubModelOptions extends Partial<Omit<PullOptions, 'onProgress' 
   onRetry?(name: string, why: string, waitMs: number): void;
   /** Called after a model has been downloaded. */
   onPulled?(name: string, pulled: Pulled): void;
-  /** False: models that are not in the cache keep their `hf:` reference. */
+  /** If false, models that are not in the cache keep their `hf:` reference. */
   readonly fetches?: boolean;
 }
 

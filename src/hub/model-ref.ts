@@ -9,7 +9,10 @@ export const HUB_SCHEME = 'hf:';
 export interface ModelRef {
   /** OWNER/REPO. */
   readonly repo: string;
-  /** A quantization (Q4_K_M), a file (model-q8_0.gguf) or `safetensors`; null: selected by available memory. */
+  /**
+   * A quantization (Q4_K_M), a file (model-q8_0.gguf) or `safetensors`. If null, the weights are selected by
+   * available memory.
+   */
   readonly weights: string | null;
   /** A branch, a tag or a commit. */
   readonly revision: string;

@@ -28,10 +28,10 @@ export interface PullProgress {
 }
 
 export interface PullOptions {
-  /** Memory, in bytes, by which the weights are selected. */
+  /** Memory in bytes, used to select the weights. */
   readonly memory: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called very often, because it is called for each chunk. */
+  /** Called for each chunk, which is very often. */
   onProgress?(progress: PullProgress): void;
   /** Called after a temporary failure of the hub or the connection, with the delay before the next attempt. */
   onRetry?(why: string, waitMs: number): void;
@@ -39,7 +39,7 @@ export interface PullOptions {
 
 export interface Pulled {
   readonly quantization: string;
-  /** The path to be served: a GGUF file, the first part of a split GGUF file, or a directory. */
+  /** The path to serve: a GGUF file, the first part of a split GGUF file, or a directory. */
   readonly path: string;
   /** Path of the vision projector; null if there is none. */
   readonly projector: string | null;
@@ -53,8 +53,8 @@ export interface Pulled {
 const RESERVE = 256 * 1024 * 1024;
 
 /**
- * Downloads the weights that are missing. Throws HubError. Everything downloaded before the error is kept, and the next
- * pull uses it.
+ * Downloads the weights that are missing. Throws HubError. Data downloaded before the error is kept and used by the
+ * next pull.
  */
 export async function pull(
   { repo, weights: wanted, revision }: ModelRef,
@@ -109,7 +109,7 @@ export async function pull(
 }
 
 /**
- * The result that a pull would have if it needed no downloads; null if files are missing. Does not contact any server.
+ * Returns the result of a pull that needs no downloads, or null if files are missing. Does not contact any server.
  * Throws HubError if no weights can be selected.
  */
 export function cached({ repo, weights: wanted, revision }: ModelRef, cache: HubCache, memory: number): Pulled | null {

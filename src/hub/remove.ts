@@ -10,13 +10,13 @@ import type { ModelRef } from './model-ref.js';
 import { showModelRef } from './model-ref.js';
 import { wholeWeights } from './pull.js';
 
-/** Weights to delete: one entry per revision that has them. */
+/** Weights to delete: one entry per revision that contains them. */
 export interface Removable {
   readonly repo: string;
   readonly entries: readonly { readonly commit: string; readonly weights: Weights; readonly path: string }[];
   /** Whether the repository has no other weights, so that its directory is deleted. */
   readonly isWhole: boolean;
-  /** Disk space that becomes free, in bytes. */
+  /** Disk space that the deletion frees, in bytes. */
   readonly bytes: number;
 }
 
@@ -97,11 +97,11 @@ function isDownloading(cache: HubCache, repo: string): boolean {
   });
 }
 
-/** Targets of all links below a snapshot. */
+/** Returns the targets of all links below a snapshot. */
 const linksIn = (snapshot: string): string[] =>
   readdirSync(snapshot, { recursive: true, encoding: 'utf8' }).flatMap((path) => targetOf(join(snapshot, path)) ?? []);
 
-/** Null if the file is not a link, as in caches without links. */
+/** Returns null if the file is not a link, as in caches without links. */
 const targetOf = (path: string): string | null =>
   lstatSync(path).isSymbolicLink() ? resolve(dirname(path), readlinkSync(path)) : null;
 

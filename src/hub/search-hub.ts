@@ -11,18 +11,18 @@ export interface HubMatch {
   readonly repo: string;
   readonly downloads: number;
   readonly likes: number;
-  /** ISO time of the last change; null if the hub does not send one. */
+  /** ISO time of the last change; null if the hub does not report it. */
   readonly updatedAt: string | null;
-  /** The repository's terms must be accepted on the hub before its files can be downloaded. */
+  /** Whether the repository's terms must be accepted on the hub before its files can be downloaded. */
   readonly gated: boolean;
 }
 
 /** Maximum number of matches. */
 export const MAX_MATCHES = 20;
-/** How long the hub may take, including retries. A person is waiting. */
+/** How long the hub may take, including retries. Kept short because a user is waiting. */
 const SEARCH_MS = 8_000;
 
-/** Repositories with GGUF files whose names match `text`, most downloads first. Throws HubError. */
+/** Returns repositories with GGUF files whose names match `text`, most downloads first. Throws HubError. */
 export async function searchHub(client: HubClient, text: string, signal?: AbortSignal): Promise<HubMatch[]> {
   const query = new URLSearchParams({
     search: text,

@@ -35,9 +35,9 @@ export interface PromptDeps {
   models: Pick<ServedModels, 'find'>;
   images: ImageLoader;
   limits: RequestLimits;
-  /** Absent: this server runs no web searches. */
+  /** Absent if this server runs no web searches. */
   webSearch?: Pick<SearchService, 'search'> | undefined;
-  /** Absent: this server uses no MCP servers. */
+  /** Absent if this server uses no MCP servers. */
   mcp?: McpDeps | undefined;
 }
 
@@ -49,7 +49,7 @@ export interface RequestLimits {
 
 export interface GenerationDeps extends PromptDeps {
   admission: Admission;
-  /** Absent: no budget stops requests. */
+  /** Absent if no budget blocks requests. */
   budgets?: Pick<BudgetGate, 'check'> | undefined;
   telemetry: Telemetry;
   /** Receives one usage record for every admitted generation when it ends. */
@@ -62,14 +62,14 @@ export interface GenerationDeps extends PromptDeps {
   prompts: PromptMemory;
   /**
    * Records the token IDs of generated tool calls and reasoning blocks, so that they can be replayed in later prompts.
-   * Absent: nothing is recorded.
+   * If absent, they are not recorded.
    */
   replays?: Pick<Replays, 'record'> | undefined;
   /** Set only if other processes serve the same models. */
   affinity?: Affinity | undefined;
 }
 
-/** A request that holds a reservation against the limits. The owner must either run it or refund it. */
+/** A request with a reservation against the limits. The owner must either run or refund it. */
 export interface AdmittedGeneration {
   readonly caller: Caller;
   readonly model: string;
@@ -87,9 +87,9 @@ export interface AdmittedGeneration {
   readonly requests: RequestSink;
   readonly prompts: PromptMemory;
   readonly replays: Pick<Replays, 'record'> | null;
-  /** Keeps the prompt for later comparisons. Null if the format has no cache diagnostics. */
+  /** Stores the prompt for later comparisons. Null if the API format has no cache diagnostics. */
   diagnostics: CacheDiagnostics | null;
-  /** The stored response that the generation is for; null: it is not stored. */
+  /** The stored response to which the generation belongs; null if the response is not stored. */
   storedAs: string | null;
   /** Null until the run has started. */
   run: { abandon(): void } | null;
@@ -109,7 +109,7 @@ export function findModel(
   return model;
 }
 
-/** Waits for a model to load are recorded in the trace only if they take at least this long, in ms. */
+/** A wait for a model to load is recorded in the trace only if it takes at least this long, in ms. */
 const WAITED_MS = 5;
 
 /** Loads the model if it is unloaded. Throws ApiError 503, or the signal's reason. */
@@ -125,15 +125,15 @@ async function readyProvider(caller: Caller, model: ServedModel, context: Reques
 
 interface LoadedRequest {
   provider: Provider;
-  /** With the MCP tools that are known without asking their servers. */
+  /** Includes the MCP tools that are known without querying their servers. */
   request: GenerationRequest;
   held: HeldImages;
 }
 
 /**
  * Loads the request's images and returns the request with the provider that accepts it. The caller must release `held`,
- * which keeps the images in memory. `own`: the request without the tools of MCP servers. `forPrompt`: the request will
- * be passed to prepare(). Throws ApiError 422 or 503, or the signal's reason.
+ * which keeps the images in memory. `own`: the request without MCP tools. `forPrompt`: whether the request will be
+ * passed to prepare(). Throws ApiError 422 or 503, or the signal's reason.
  */
 async function loadRequest(
   deps: Pick<PromptDeps, 'images' | 'limits' | 'mcp'>,
@@ -220,8 +220,8 @@ export async function countPrompt(
 }
 
 /**
- * Reports the tool calls and reasoning blocks in the prompt that consist of the token IDs that the model generated, in
- * a response header and in the request log.
+ * Reports, in a response header and in the request log, which tool calls and reasoning blocks in the prompt consist of
+ * the token IDs that the model generated.
  */
 function nameReplayed(caller: Caller, replayed: readonly string[] | undefined): void {
   if (replayed === undefined) return;
@@ -255,7 +255,7 @@ export async function promptTokens(
   let loaded: LoadedRequest | undefined;
   try {
     loaded = await loadRequest(deps, caller, { model, request: asked, context });
-    // Nothing is generated, so no pages are read from disk.
+    // No output is generated, so no pages are read from disk.
     const { promptIds, replayed } = await loaded.provider.prepare(loaded.request, { ...context, readsPages: false });
     nameReplayed(caller, replayed);
     if (promptIds === undefined)
@@ -270,7 +270,7 @@ export async function promptTokens(
 }
 
 /**
- * Returns the model's provider, after loading the model if it is unloaded. Throws ApiError 503, or the caller's abort
+ * Returns the model's provider. Loads the model first if it is unloaded. Throws ApiError 503, or the caller's abort
  * reason if the client disconnects in the meantime.
  */
 export async function ensureLoaded(model: ServedModel, caller: Caller): Promise<Provider> {
@@ -378,8 +378,8 @@ export async function admitPrepared(
 }
 
 /**
- * Adds rate-limit headers to the response of a request that is rejected before the reservation. Responses of requests
- * rejected later already have the headers.
+ * Adds rate-limit headers to the response of a request that is rejected before the reservation. Requests that are
+ * rejected later already have these headers.
  */
 async function setLimitHeaders(
   { admission }: Pick<GenerationDeps, 'admission'>,
@@ -454,7 +454,7 @@ async function reserve(
   }
   try {
     setHeaders(caller, reservation.headers(errorFormat));
-    // Pooling requests use no prefix cache, so it does not matter which process serves them.
+    // Pooling requests do not use the prefix cache, so any process can serve them equally well.
     if (deps.affinity !== undefined && request.pooling === undefined)
       caller.setHeader(AFFINITY_HEADER, deps.affinity.of(identity.organizationId, model.name, request));
     caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens.tokens });
@@ -490,7 +490,7 @@ async function reserve(
   }
 }
 
-/** A reservation that also releases the request's images, and what it was prepared with, when it ends. */
+/** A reservation that also releases the request's images and prepared resources when it ends. */
 class HoldingReservation implements Reservation {
   constructor(
     private readonly own: Reservation,

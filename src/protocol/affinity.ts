@@ -1,7 +1,7 @@
-// A value by which a load balancer can route all requests of a conversation to the same process, because each process
-// has its own prefix cache. The value is the same for every turn: it depends only on the start of the conversation, up
-// to and including the first user message. It is a keyed hash, so that without the key nobody can check a guessed text
-// against it. No side effects.
+// A value that lets a load balancer route all requests of a conversation to the same process, because each process has
+// its own prefix cache. The value is the same for every turn: it depends only on the start of the conversation, up to
+// and including the first user message. It is a keyed hash, so that a guessed text cannot be checked against it without
+// the key. No side effects.
 
 import { createHmac } from 'node:crypto';
 import type { Content, GenerationRequest } from '../generation/types.js';

@@ -10,10 +10,10 @@ const CALL_BYTES = 256;
 export class AnswerMemory {
   #unreserved = 0;
 
-  /** `hold` reserves this many additional bytes, or throws ApiError 503 or 422. */
+  /** `hold` reserves the given number of additional bytes, or throws ApiError 503 or 422. */
   constructor(private readonly hold: (bytes: number) => void) {}
 
-  /** Reserves memory for the event's text or arguments. Throws whatever `hold` throws. */
+  /** Reserves memory for the event's text or arguments. Throws the errors of `hold`. */
   take(event: RunEvent): void {
     switch (event.type) {
       case 'text':

@@ -1,4 +1,4 @@
-// Records the model and the upstream that generate a response, and the reasoning that they did not see. All of this is
+// Records the model and upstream that generate a response, and the reasoning that was not passed to them. These are
 // known only after the response has started, because a fallback may have taken over.
 import type { SealContext, SealedOrigin } from '../accounts/sealing/sealer.js';
 import type { LeftOut } from '../generation/types.js';

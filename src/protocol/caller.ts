@@ -1,5 +1,5 @@
-// The client side of a generation as the generation code sees it, its implementation for HTTP requests, and the hashed
-// end-user ID for the log.
+// The client of a generation as an interface, its implementation for HTTP requests, and the hashed end-user ID for the
+// log.
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import { createHash } from 'node:crypto';
 import type { ErrorFormat } from '../shared/errors.js';
@@ -11,8 +11,8 @@ import type { RequestClient } from '../shared/request-entry.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 
 /**
- * Identifies the requester and receives response headers and log fields. An Exchange has all members except `endpoint`
- * and `errorFormat`. A WebSocket turn is also a Caller.
+ * Identifies the requester and receives response headers and log fields. An Exchange provides all members except
+ * `endpoint` and `errorFormat`. A WebSocket turn is also a Caller.
  */
 export interface Caller {
   readonly identity: Identity;
@@ -29,13 +29,13 @@ export interface Caller {
   /** Whether admission has already checked the token budgets. */
   budgetChecked?: boolean;
   /**
-   * Calls `callback` once: when the client disconnects, or immediately if it already has. For callers without this
+   * Calls `callback` once, when the client disconnects, or immediately if it already has. For callers without this
    * method, `aborted` is checked instead.
    */
   onAborted?(callback: () => void): void;
   /** Charges event-loop time for large prompts to the organization (limits.event_loop_ms). */
   readonly charged?: Charged;
-  /** Opens a memory reservation for a response. The code that calls this must release the reservation. */
+  /** Opens a memory reservation for a response. The caller of this method must release it. */
   keeping?(): BufferReservation;
   /** Set only if the request is traced. */
   readonly trace?: RequestTrace | null | undefined;
@@ -51,8 +51,8 @@ export function callerOf(exchange: Exchange, endpoint: string, errorFormat: Erro
 }
 
 /**
- * This is a class because V8 gives each object literal with a getter its own hidden class in the old generation, which
- * would keep the whole request alive until the next full garbage collection.
+ * A class, because V8 creates a separate hidden class in the old generation for each object literal with a getter,
+ * which would keep the whole request alive until the next full garbage collection.
  */
 class ExchangeCaller implements Caller {
   readonly identity: Identity;
@@ -63,7 +63,7 @@ class ExchangeCaller implements Caller {
   readonly batchId: string | undefined;
   readonly trace: RequestTrace | null | undefined;
   budgetChecked = false;
-  /** An arrow function, because it is passed around without its object. */
+  /** An arrow function, because it is used without its object. */
   readonly charged: Charged = (characters, work) => this.exchange.charged(characters, work);
 
   constructor(
@@ -100,7 +100,7 @@ class ExchangeCaller implements Caller {
   }
 }
 
-/** Wraps a caller as the RequestContext that providers expect. */
+/** Wraps a caller in the RequestContext that providers expect. */
 export function contextOf(caller: Caller): RequestContext {
   return new CallerContext(caller);
 }
@@ -151,8 +151,8 @@ export function setHeaders(caller: Caller, headers: Iterable<readonly [name: str
 }
 
 /**
- * Logs the model name of a parsed body. Call before the body is validated, so that the log names the model of an
- * invalid request too.
+ * Logs the model name of a parsed body. Must be called before the body is validated, so that the log includes the model
+ * of invalid requests.
  */
 export function annotateModel(named: Pick<Caller, 'annotate'>, body: unknown): void {
   const { model } = Object(body) as { model?: unknown };

@@ -14,10 +14,10 @@ import {
 import type { JsonSchema, OutputFormat } from '../generation/types.js';
 import { jsonObject } from './fields.js';
 
-/** With white space, the text of a schema may be longer than the schema. */
+/** White space can make the text of a schema longer than the schema itself. */
 const MAX_SCHEMA_TEXT = 4 * MAX_SCHEMA_CHARACTERS;
 
-/** vLLM also takes a schema as JSON text. */
+/** vLLM also accepts a schema as JSON text. */
 const schema = () => z.union([z.string().min(1), jsonObject()]).nullish();
 const pattern = () => z.string().min(1).max(MAX_PATTERN_CHARACTERS).nullish();
 const grammar = () => z.string().min(1).max(MAX_GRAMMAR_CHARACTERS).nullish();
@@ -48,7 +48,7 @@ export const constraintFields = {
 
 type ConstraintInput = { readonly [K in keyof typeof constraintFields]?: z.infer<(typeof constraintFields)[K]> };
 
-/** The kinds of output constraints, and the kind of each field. */
+/** The output constraint types, and the type of each field. */
 type Kind = 'json' | 'regex' | 'choice' | 'grammar';
 const KINDS = {
   guided_json: 'json',

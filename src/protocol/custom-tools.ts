@@ -14,7 +14,7 @@ const regex = z.object({
   definition: z.string().min(1).max(MAX_PATTERN_CHARACTERS),
 });
 export const customGrammar = z.discriminatedUnion('syntax', [lark, regex]);
-/** In the Responses API, the grammar's fields are not nested in an object of their own. */
+/** In the Responses API, the grammar's fields are not nested in a separate object. */
 const flat = { type: z.literal('grammar') };
 export const flatCustomGrammar = z.discriminatedUnion('syntax', [lark.extend(flat), regex.extend(flat)]);
 

@@ -9,7 +9,7 @@ export function lengthOf(value: unknown): number {
   return Array.isArray(value) ? value.length : 0;
 }
 
-/** Returns an error for the first map with more entries than its limit, or null if there is none. */
+/** Returns an error for the first map that exceeds its limit, or null if there is none. */
 export function overfullMap(
   body: Readonly<Record<string, unknown>>,
   most: Readonly<Record<string, number>>,

@@ -43,7 +43,7 @@ export const bounded = (max: number) =>
 /** Retention of the prompt cache. Some of OpenAI's clients spell `in_memory` with a hyphen. */
 export const cacheRetention = () => z.enum(['in_memory', 'in-memory', '24h']).nullish();
 
-/** Members of `prompt_cache_options` that chat completions and responses share. */
+/** Members of `prompt_cache_options` that the chat completions and responses formats share. */
 export const cacheOptionFields = {
   mode: z.enum(['implicit', 'explicit']).nullish(),
   ttl: z.enum(['30m', '12h']).nullish(),
@@ -62,7 +62,7 @@ export const jsonObject = () =>
     })
     .meta({ type: 'object' }); // for the published schema, because zod derives nothing from custom checks
 
-/** A client's name for its output schema. */
+/** The client's name for its output schema. */
 export const schemaName = () =>
   z
     .string()
@@ -106,7 +106,7 @@ export const samplingFields = {
 
 export const MAX_STOP_TOKENS = 128;
 
-/** Fields that benchmark and evaluation tools use with chat and text completions, under vLLM's names. */
+/** Fields under vLLM's names that benchmark and evaluation tools use with chat and text completions. */
 export const evaluationFields = {
   ignore_eos: z.boolean().nullish(),
   min_tokens: integer().min(0).nullish(),

@@ -1,5 +1,5 @@
-// Handles reasoning that another service wrote or whose key was removed, and lists in the response the content that the
-// model did not see.
+// Handles reasoning that another service wrote or whose key was removed, and lists the content that was not passed to
+// the model in the response.
 import { inOrder } from '../generation/thoughts.js';
 import type { GenerationRequest, LeftOut } from '../generation/types.js';
 import type { Caller } from './caller.js';
@@ -46,10 +46,7 @@ export function nameUnsent(
 /** Formats all paths for the log. */
 export const allPlaces = (paths: readonly string[]): string => logged(paths, printable);
 
-/**
- * Returns the final list of content that was left out. Only the provider knows which reasoning blocks its model can
- * read.
- */
+/** Returns the final list of omitted content. Only the provider knows which reasoning blocks its model can read. */
 export function finallyLeftOut(
   { leftOut = [] }: Pick<GenerationRequest, 'leftOut'>,
   byProvider: readonly LeftOut[] | undefined,

@@ -1,6 +1,6 @@
-// Final check of a response generated under an output format: if JSON was requested, the text must parse as JSON. If a
-// response that ended naturally fails the check, a server error is reported. Responses that were cut off by a limit or
-// a stop string are not checked. Event-loop thread only.
+// Final check of a response generated under an output format: if JSON was requested, the text must parse as JSON. A
+// response that ended naturally and fails the check is reported as a server error. Responses that were cut off by a
+// limit or a stop string are not checked. Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 import { formatProblem } from '../generation/output-format.js';
 import { GrowingText } from '../shared/growing-text.js';

@@ -88,15 +88,15 @@ export class GenerationAccounting {
    */
   choiceFinished(event: FinishedEvent): void {
     const { meter, prepared } = this.admitted;
-    // All choices share one prefill, so the prefill is recorded only once.
+    // Recorded only once, because all choices share one prefill.
     if (this.tally.choicesLeft === prepared.n - 1) meter.prefilled(event.timings.prefillMs);
     meter.choiceFinished(event);
     this.#trace?.choiceFinished(event);
   }
 
   /**
-   * The usage record as it would be if the process ended now. Null while nothing is billable and after the run has
-   * ended.
+   * The usage record as it would be if the process ended now. Null if there is nothing to bill yet, and after the run
+   * has ended.
    */
   soFar(): FinishedUsage | null {
     if (this.#closed || this.tally.completionTokens === 0) return null;
@@ -163,8 +163,8 @@ export class GenerationAccounting {
     usage.rejected({ organizationId: identity.organizationId, keyId: identity.keyId, model, endpoint, status, code });
   }
 
-  // Records are kept until they are stored. They are built without spreads, which would make V8 use a large hash table
-  // for each record.
+  // Records stay in memory until they are stored. They are built without spreads, which would make V8 use a large hash
+  // table for each record.
 
   #usageRecord(
     status: FinishedUsage['status'],
@@ -256,7 +256,7 @@ export class GenerationAccounting {
 
 type LogResult = Pick<RequestEntry, 'status' | 'outcome' | 'code'> & { message: string | null; param: string | null };
 
-/** A run's result as the request log reports it. */
+/** A run's result in the form used by the request log. */
 function logResult(end: RunEnd, completionTokens: number): LogResult {
   const none = { code: null, message: null, param: null };
   if (end.status === 'completed') return { ...none, status: 200, outcome: 'completed' };

@@ -56,7 +56,7 @@ export class GenerationRun {
     return this.#accounting.tally.usage;
   }
 
-  /** Throws ApiError if the provider rejects the request, which then does not count toward any limit. */
+  /** Throws ApiError if the provider rejects the request, in which case it does not count toward any limit. */
   start(): void {
     if (this.ended) return; // it was ended before it started
     try {
@@ -68,7 +68,7 @@ export class GenerationRun {
       this.#end({ status: 'refused', error: toApiError(error) });
       throw error;
     }
-    // The messages may be much larger than the prompt built from them, so they are freed now.
+    // The messages can be much larger than the prompt built from them, so they are freed now.
     this.admitted.request = { ...this.admitted.request, messages: [], raw: undefined };
     this.#leave = this.admitted.generations.add(this.admitted.caller.identity, this);
   }
@@ -95,8 +95,8 @@ export class GenerationRun {
   }
 
   /**
-   * The usage record as it would be if the process ended now. Null while nothing is billable and after the run has
-   * ended.
+   * The usage record as it would be if the process ended now. Null if there is nothing to bill yet, and after the run
+   * has ended.
    */
   soFar(): FinishedUsage | null {
     return this.#accounting.soFar();

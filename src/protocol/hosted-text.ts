@@ -5,7 +5,7 @@ import { fromSearchContent } from './search-content.js';
 import { isRecord } from './entry-limits.js';
 import type { Unshown } from './unread.js';
 
-/** Names of the members whose text is readable, in the order in which they are shown. */
+/** Names of the members with readable text, in display order. */
 const SHOWN = [
   'name',
   'server_label',
@@ -54,8 +54,8 @@ const SHOWN = [
   'source',
 ] as const;
 /**
- * Members that are not listed as ignored, because they link items, are shown in another form, or can be read only by
- * the service that wrote them.
+ * Members that are not listed as ignored, because they link items, are shown in a different form, or are readable only
+ * by the service that wrote them.
  */
 const BOOKKEEPING = new Set([
   'type',
@@ -68,11 +68,11 @@ const BOOKKEEPING = new Set([
   'encrypted_index',
   'encrypted_stdout',
 ]);
-/** Names of members whose `type` is shown if they have no name: it says what happened, or which tool is meant. */
+/** Members whose `type` is shown if they have no name, because it identifies the action or the tool. */
 const TYPED = new Set(['operation', 'outcome', 'tools']);
 const MAX_DEPTH = 8;
 const MAX_CHARACTERS = 64 * 1024;
-/** Matches base64 data, such as that of images. It is not shown. */
+/** Matches base64 data, such as image data, which is not shown. */
 const ENCODED = /^[A-Za-z0-9+/_=-]{512,}$/;
 
 interface Block {
@@ -144,7 +144,7 @@ function* unshown(value: unknown, path: string, depth: number, type: string): Re
     if (BOOKKEEPING.has(name) || isVerbatim(name, member, type)) continue;
     const isShown = SHOWN_NAMES.has(name) && depth < MAX_DEPTH && !(typeof member === 'string' && ENCODED.test(member));
     if (isShown) yield* unshown(member, at, depth + 1, type);
-    // The annotations of a text need not be listed, because the model has read the text. The annotations of a tool are
+    // A text's annotations need not be listed, because the model receives the text itself. A tool's annotations are
     // listed.
     else yield { name: name === 'annotations' ? at : name, path: at, value: member };
   }

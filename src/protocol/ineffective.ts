@@ -1,5 +1,5 @@
-// Finds the parts of a request that have no effect, for each format: fields that the schema does not read, and values
-// that this server accepts but cannot honor. No side effects.
+// Finds the parts of a request that have no effect, for each format: fields that are not in the schema, and values that
+// this server accepts but cannot honor. No side effects.
 import type { z } from 'zod';
 import { chatRequestSchema } from './chat-completions/schema.js';
 import { completionRequestSchema } from './completions/schema.js';
@@ -20,7 +20,7 @@ type Rules = Readonly<Record<string, (value: unknown, body: Body) => boolean>>;
 const always = (): boolean => true;
 /** The prefix cache is always on and has no lifetimes, so marks with the default lifetime are considered honored. */
 const defaultLifetime = (value: unknown): boolean => !isRecord(value) || value['ttl'] == null || value['ttl'] === '5m';
-/** The default values of `prompt_cache_options`, which change nothing. */
+/** The default values of `prompt_cache_options`, which have no effect. */
 const neutralOptions: Readonly<Record<string, unknown>> = { mode: 'implicit', ttl: '30m' };
 const directly = (value: unknown): boolean => isRecord(value) && value['type'] === 'direct';
 
@@ -39,7 +39,7 @@ const toolFields: NeutralFields = {
 };
 
 /**
- * For each field of a web search tool, tells which values need not be listed as ignored: the default, and values
+ * For each field of a web search tool: the values that need not be listed as ignored, which are the default and values
  * without effect.
  */
 export const searchFields: NeutralFields = {
@@ -52,7 +52,7 @@ export const searchFields: NeutralFields = {
   search_context_size: (value) => value === 'medium',
 };
 
-/** For each field of an MCP tool, tells which values need not be listed as ignored. */
+/** For each field of an MCP tool: the values that need not be listed as ignored. */
 export const mcpFields: NeutralFields = { ...cacheMarks, ...toolFields, type: always };
 
 const neutral: NeutralFields = { ...echoed, ...cacheMarks, ...samplers, ...toolFields };
@@ -67,17 +67,17 @@ function at(body: Body, ...names: string[]): unknown {
   return value;
 }
 
-/** This server's streams have no padding to hide the length of their deltas, so a request for it is ignored. */
+/** This server does not pad streams to hide the length of deltas, so requests for padding are ignored. */
 const obfuscation = (body: Body): string[] =>
   at(body, 'stream_options', 'include_obfuscation') === true ? ['stream_options.include_obfuscation'] : [];
 
-/** The model does not see the description of an output schema, so it is ignored. */
+/** An output schema's description is not passed to the model, so it is ignored. */
 function description(body: Body, ...names: string[]): string[] {
   const value = at(body, ...names, 'description');
   return saysNothing(value) || value === '' ? [] : [[...names, 'description'].join('.')];
 }
 
-/** For each parameter, returns whether a value has no effect. */
+/** For each parameter: whether a value has no effect. */
 const chatRules: Rules = {
   add_generation_prompt: (value, body) => value === false && body['continue_final_message'] !== true,
 };
@@ -111,7 +111,7 @@ export function ineffectiveInEmbeddings(body: Body): string[] {
   return unreadFields(embeddingsRequestSchema, body, neutral);
 }
 
-/** llama-server's defaults of these fields change nothing. */
+/** llama-server's defaults for these fields have no effect. */
 const infillFields: NeutralFields = {
   cache_prompt: (value) => value === null || value === true,
   id_slot: (value) => value === null || value === -1,
@@ -164,7 +164,7 @@ export function ineffectiveInConversations(schema: z.core.$ZodType, body: Body):
   return unreadFields(schema, Array.isArray(items) ? { ...body, items: items.map(withType) } : body, neutral);
 }
 
-/** For requests whose schema lists every field that has an effect. */
+/** Used for requests whose schema lists every field that has an effect. */
 export function ineffectiveIn(schema: z.core.$ZodType, body: Body): string[] {
   return unreadFields(schema, body, neutral);
 }
@@ -172,9 +172,7 @@ export function ineffectiveIn(schema: z.core.$ZodType, body: Body): string[] {
 export const ineffectiveInFiles = (schema: z.core.$ZodType, body: Body): string[] =>
   unreadFields(schema, body, neutral);
 
-/**
- * This server's own rules determine how long models stay loaded, so `keep_alive` never has an effect.
- */
+/** This server's own rules determine how long models stay loaded, so `keep_alive` never has an effect. */
 export function ineffectiveInOllama(schema: z.core.$ZodType, body: Body): string[] {
   const read = unreadFields(schema, body, { ...samplers, debug: saysNothing, _debug: saysNothing });
   return saysNothing(body['keep_alive']) ? read : [...read, 'keep_alive'];

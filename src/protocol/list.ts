@@ -1,9 +1,9 @@
 // List validation that stops at the first invalid entry. Only one error is reported anyway, and collecting hundreds of
-// thousands would use memory and time out of proportion to the request.
+// thousands of errors would use memory and time out of proportion to the request.
 import { z } from 'zod';
 import { validatedEntries, FAULTY } from './validate-in-slices.js';
 
-/** `atLeastOne`: an empty list counts as missing. */
+/** `atLeastOne`: whether an empty list counts as missing. */
 export function list<T extends z.ZodType>(entry: T, { atLeastOne = false } = {}): z.ZodArray<T> {
   const schema = atLeastOne ? z.array(entry).min(1) : z.array(entry);
   // Replaces zod's own parse function before its first call, because that call would install zod's version again.

@@ -1,4 +1,4 @@
-// Reads the MCP servers of a request, in the form of each format. No side effects.
+// Parses a request's MCP servers in each API format. No side effects.
 import { z } from 'zod';
 import type { McpSettings } from '../generation/mcp/session.js';
 import { urlProblem } from '../generation/mcp/session.js';
@@ -11,7 +11,7 @@ import { unreadFields } from './unread.js';
 import { mcpFields } from './ineffective.js';
 import { validatedAt } from './validation.js';
 
-/** The settings under which MCP servers are used. Absent: this server uses none. */
+/** The settings for MCP servers. Absent if this server uses none. */
 export type McpPolicy = McpSettings | undefined;
 
 const LABEL = /^[A-Za-z0-9_-]{1,64}$/;
@@ -68,7 +68,7 @@ const responsesTool = z.object({
 
 type ToolFields = z.infer<typeof responsesTool>;
 
-/** The tool as a response lists it, without secrets. */
+/** The tool as listed in a response, without secrets. */
 export interface WireMcpTool {
   type: 'mcp';
   server_label: string;
@@ -82,7 +82,7 @@ export interface WireMcpTool {
 export interface ReadMcpTool {
   readonly server: McpServer;
   readonly wire: WireMcpTool;
-  /** Paths of the tool's fields without effect. */
+  /** Paths of the tool's fields that have no effect. */
   readonly ignored: readonly string[];
 }
 
@@ -120,7 +120,7 @@ export function responsesMcp(
       allowed,
       disabled: [],
       approval,
-      // A list that was filtered differently may lack tools that are allowed now.
+      // A list that was filtered differently may lack tools that are now allowed.
       listed: known === null || allowed.names?.some((name) => !known.some((one) => one.name === name)) ? null : known,
       path,
     },
@@ -229,7 +229,7 @@ const messagesServer = z.object({
 });
 const messagesServers = z.array(messagesServer);
 
-/** The names in `mcp_servers`, which need not be valid. */
+/** Returns the names in `mcp_servers`, which may be invalid. */
 export const mcpServerNames = (servers: unknown): Set<string> =>
   new Set(
     Array.isArray(servers)

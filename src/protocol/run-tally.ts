@@ -1,4 +1,4 @@
-// Tokens and times of one generation. Event-loop thread only.
+// Token counts and times of one generation. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type { PreparedGeneration } from '../generation/provider.js';
 import type { Counted, GenerationEvent, PredictionCount } from '../generation/types.js';
@@ -22,12 +22,12 @@ interface ChoiceTally {
 
 /** Sums up tokens and times from the events. */
 export class RunTally {
-  /** A performance.now() time. Null: that stage has not been reached. */
+  /** A performance.now() time; null if the stage has not been reached. */
   startedAt: number | null = null;
   firstTokenAt: number | null = null;
   /** Milliseconds spent in the engine's queue. */
   queueMs: number | null = null;
-  /** Milliseconds that the vision encoder spent on the request's images. Null: no images were encoded. */
+  /** Milliseconds that the vision encoder spent on the request's images; null if no images were encoded. */
   towerMs: number | null = null;
   /** Whether the token counts are still an estimate after the end. */
   estimated = false;
@@ -41,9 +41,7 @@ export class RunTally {
   #prediction: PredictionCount | null = null;
   readonly #choices: ChoiceTally[];
 
-  /**
-   * `receivedAt`: performance.now() when the request arrived. Each time is passed to the meter as soon as it is known.
-   */
+  /** `receivedAt`: performance.now() when the request arrived. The meter receives each time as soon as it is known. */
   constructor(
     { promptTokens, n }: Pick<PreparedGeneration, 'promptTokens' | 'n'>,
     private readonly meter: GenerationMeter,
@@ -97,7 +95,7 @@ export class RunTally {
     return this.#completionTokens;
   }
 
-  /** Number of MCP calls, including those that failed. */
+  /** Number of MCP calls, including failed ones. */
   get mcpCalls(): number {
     return this.#mcpCalls;
   }
@@ -132,9 +130,7 @@ export class RunTally {
     return this.firstTokenAt === null ? 'prefill' : 'decode';
   }
 
-  /**
-   * Adds a new round. Its prompt counts in full, including cached tokens. Inter-token latency excludes the calls.
-   */
+  /** Adds a new round. Its prompt counts in full, including cached tokens. Inter-token latency excludes the calls. */
   #continued(event: ContinuedEvent): void {
     this.queueMs = (this.queueMs ?? 0) + Math.round(event.queueMs);
     this.#promptTokens += event.promptTokens;

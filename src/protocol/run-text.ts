@@ -1,4 +1,4 @@
-// Text of one generation for the request log. Event-loop thread only.
+// Collects the text of one generation for the request log. Event-loop thread only.
 import type { Message } from '../generation/types.js';
 import type { RequestText } from '../shared/request-entry.js';
 import type { RunEvent } from './run-tally.js';

@@ -6,7 +6,7 @@ import type { AdmittedGeneration } from './admit.js';
 import type { RunEnd } from './run-end.js';
 import type { ContinuedEvent, FinishedEvent, RunEvent, RunTally, StartedEvent } from './run-tally.js';
 
-/** OpenTelemetry's names for end reasons. End reasons without a name here are reported as early ends. */
+/** OpenTelemetry's names for end reasons. End reasons that are not listed here are reported as early ends. */
 const REASONS: Readonly<Partial<Record<EndReason, string>>> = {
   end_of_turn: 'stop',
   stop_string: 'stop',
@@ -30,7 +30,7 @@ interface StartedAt {
 
 /**
  * The parameters and results of a generation, under the names of the OpenTelemetry conventions for generative AI, and
- * its stages as timed by the engine's own clock. Contains no text.
+ * its stages as timed by the engine's clock. Contains no text.
  */
 export class RunTrace {
   readonly #submittedAt = performance.now();
@@ -95,7 +95,7 @@ export class RunTrace {
     if (towerMs > 0) this.trace.recordSpan('tower', left, at);
   }
 
-  /** Records the remaining spans of the last round, and starts those of the next one. */
+  /** Records the remaining spans of the last round, and starts the spans of the next one. */
   #continue({ promptTokens, cachedTokens, queueMs, before: { completionTokens, timings } }: ContinuedEvent): void {
     if (this.#started !== null) {
       const first = this.#first(this.#started, timings.prefillMs);
@@ -147,7 +147,7 @@ export class RunTrace {
     return this.#firstAt;
   }
 
-  /** Ends the spans of the stage in which the run ended early. */
+  /** Ends the spans of the stage during which the run ended early. */
   #endEarly(error: string | null, { stage, firstTokenAt }: RunTally): void {
     const now = performance.now();
     if (stage === 'decode' && this.#started !== null) {
@@ -169,7 +169,7 @@ function requestAttributes(request: GenerationRequest): SpanAttributes {
     'gen_ai.request.top_k': sampling.topK,
     'gen_ai.request.frequency_penalty': sampling.frequencyPenalty,
     'gen_ai.request.presence_penalty': sampling.presencePenalty,
-    // Integer span attributes are limited to 53 bits here, but a seed has up to 64.
+    // Integer span attributes have at most 53 bits, but a seed has up to 64.
     'gen_ai.request.seed':
       sampling.seed === undefined || sampling.seed > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(sampling.seed),
     'gen_ai.output.type': format.type === 'json_object' || format.type === 'json_schema' ? 'json' : 'text',

@@ -41,7 +41,7 @@ export class RunningGenerations {
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
 
-  /** `onError`: called when the state of organizations and keys cannot be read. The check is repeated later. */
+  /** `onError`: called when the state of organizations and keys cannot be read. The check is retried later. */
   constructor(
     private readonly states: CallerStates,
     private readonly onError: (error: unknown) => void,
@@ -80,14 +80,14 @@ export class RunningGenerations {
       const runs = this.#byOrganization.get(id);
       if (runs === undefined) continue;
       if (runs.size > 0) this.#endRefused(id, [...runs]).catch(this.onError);
-      // empty sets are removed only here, because runs end all the time and removing the sets each time would cost more
+      // Empty sets are removed only here, because runs end all the time and removing sets on each end would cost more.
       else this.#byOrganization.delete(id);
     }
   }
 
   /**
-   * Checks only the generations that were running when the check started, because a request admitted during the check
-   * has just had its key verified.
+   * Checks only generations that were running when the check started, because the keys of requests admitted during the
+   * check have just been verified.
    */
   async #endRefused(id: string, entries: readonly Entry[]): Promise<void> {
     const keyIds = [...new Set(entries.map(({ keyId }) => keyId))];

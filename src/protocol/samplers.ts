@@ -1,7 +1,6 @@
 // Rejects parameters of llama-server and other local servers that this server does not support: the samplers below, and
-// the list of LoRA adapters. A request that turns one on is rejected, because otherwise its output would differ without
-// notice. A value that turns it off is accepted.
-// No side effects.
+// the list of LoRA adapters. A request that enables such a parameter is rejected, because its output would otherwise
+// differ silently. A value that disables the parameter is accepted. No side effects.
 import { apiError } from '../shared/errors.js';
 
 type IsOff = (value: unknown) => boolean;
@@ -19,7 +18,7 @@ const atLeast =
   (value) =>
     typeof value === 'number' && value >= limit;
 
-/** The parameters that turn a sampler on. Each has a function that recognizes the values that turn the sampler off. */
+/** The parameters that enable a sampler, each with a function that recognizes the values that disable it. */
 const SWITCHES: Readonly<Record<string, IsOff>> = {
   dry_multiplier: is(0),
   xtc_probability: atMost(0),
@@ -37,7 +36,7 @@ const SWITCHES: Readonly<Record<string, IsOff>> = {
   eta_cutoff: atMost(0),
 };
 
-/** Parameters of these samplers that have no effect while the sampler is off. */
+/** Parameters of these samplers that have no effect while the sampler is disabled. */
 const DETAILS = [
   'dry_base',
   'dry_allowed_length',
@@ -51,7 +50,7 @@ const DETAILS = [
   'smoothing_curve',
 ];
 
-/** llama-server's list of adapters with scales. Without an entry that has an effect, the model itself is used. */
+/** llama-server's list of adapters with scales. If no entry has an effect, the base model is used. */
 const LORA = 'lora';
 const isWithoutAdapter: IsOff = (value) =>
   Array.isArray(value) &&
@@ -61,7 +60,7 @@ const isWithoutAdapter: IsOff = (value) =>
 export const SAMPLER_FIELDS: ReadonlySet<string> = new Set([...Object.keys(SWITCHES), ...DETAILS, LORA]);
 
 /**
- * Throws ApiError 422 unsupported_parameter if the request turns one of these samplers on or selects LoRA adapters.
+ * Throws ApiError 422 unsupported_parameter if the request enables one of these samplers or selects LoRA adapters.
  * `at`: the path of `body` in the request, with a dot at its end.
  */
 export function refuseSamplers(body: Readonly<Record<string, unknown>>, at = ''): void {

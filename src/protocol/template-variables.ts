@@ -28,7 +28,7 @@ const SWITCHES = ['enable_thinking', 'thinking'] as const;
 
 type Variables = Readonly<Record<string, unknown>>;
 
-/** The reasoning parameters of a request. Null or undefined: not given. */
+/** A request's reasoning parameters; null or undefined if not given. */
 export interface AskedReasoning {
   /** Template variables that the format accepts as parameters, by name. */
   readonly parameters?: Variables;
@@ -38,7 +38,7 @@ export interface AskedReasoning {
 }
 
 export interface TemplateSettings {
-  /** The effort that follows from the variables and the effort parameter. Null: neither is given. */
+  /** The effort that follows from the variables and the effort parameter; null if neither is given. */
   readonly effort: GenerationRequest['effort'];
   readonly variables: Variables | undefined;
 }
@@ -109,8 +109,8 @@ function isSwitch(name: string, value: unknown): boolean {
 }
 
 /**
- * Returns the variables without those that turn thinking on or off. The server sets them, depending on the effort and
- * on how many tokens are left for reasoning.
+ * Returns the variables except the ones that turn thinking on or off. The server sets these, depending on the effort
+ * and on how many tokens are left for reasoning.
  */
 function withoutSwitches(variables: Variables): Variables {
   const rest = { ...variables };

@@ -1,6 +1,6 @@
 // Validates a request field that contains a string, a list of token IDs, or a list of strings or of token ID lists.
-// Uses no schema, because a schema would report one error per invalid entry, possibly a hundred thousand. No side
-// effects.
+// Does not use a schema, because a schema would report one error per invalid entry, possibly a hundred thousand. No
+// side effects.
 import { apiError, type ApiError } from '../shared/errors.js';
 
 export type TextsOrTokens = readonly (string | readonly number[])[];

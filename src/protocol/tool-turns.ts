@@ -1,4 +1,4 @@
-// Checks that every tool call in the history has a result before the next message of another kind, and that every
+// Checks that every tool call in the history has a result before the next message other than a result, and that every
 // result belongs to a call. Shared by all formats, which report calls and results in order. No side effects.
 import { apiError } from '../shared/errors.js';
 
@@ -21,7 +21,7 @@ export class ToolTurns {
     this.#answered.add(id);
   }
 
-  /** Called before another kind of message and at the end of the history. Throws if a call has no result. */
+  /** Called before any message other than a result, and at the end of the history. Throws if a call has no result. */
   settle(): void {
     if (this.#open.size > 0)
       for (const path of this.#open.values())

@@ -1,4 +1,4 @@
-// Finds the fields of a request that its schema does not read, at any depth. No side effects.
+// Finds request fields, at any depth, that the schema does not read. No side effects.
 import type { z } from 'zod';
 
 type Schema = z.core.$ZodType;
@@ -13,7 +13,7 @@ export type Unshown = (value: object) => Iterable<{ name: string; path: string; 
 const NOTHING: Unshown = () => [];
 
 /**
- * Schemas that do not list the members of their objects, each with the function that lists the members without effect.
+ * Schemas that do not list the members of their objects, each with a function that lists the members without effect.
  */
 const opaqueSchemas = new WeakMap<Schema, Unshown>();
 
@@ -26,7 +26,7 @@ export function opaque<T extends Schema>(schema: T, unshown = NOTHING): T {
   return schema;
 }
 
-/** Lists all members of an object except those in `read`. */
+/** Lists all members of an object that are not in `read`. */
 export function unreadMembers(read: readonly string[]): Unshown {
   return (value) =>
     Object.entries(value)
@@ -34,14 +34,14 @@ export function unreadMembers(read: readonly string[]): Unshown {
       .map(([name, member]) => ({ name, path: name, value: member as unknown }));
 }
 
-/** Maximum number of objects and lists to examine, which limits the time for long conversations. */
+/** Maximum number of objects and lists to examine. Limits the time for long conversations. */
 const MAX_VALUES = 50_000;
 const MAX_NAMES = 1_000;
 
 /**
  * Returns the paths of the unread fields, such as `tools.input_examples`, without indexes and duplicates. `neutral`: by
- * field name (the last part of the path), whether a value changes nothing. Without an entry in `neutral`, a nested
- * field is not listed if it is null, false or empty.
+ * field name (the last part of the path), whether a value has no effect. Without an entry in `neutral`, a nested field
+ * is not listed if it is null, false or empty.
  */
 export function unreadFields(schema: Schema, body: unknown, neutral: NeutralFields = {}): string[] {
   const walk = new Walk(neutral);
@@ -97,7 +97,10 @@ export function saysNothing(value: unknown): boolean {
   return typeof value === 'object' && Object.values(value).every(saysNothing);
 }
 
-/** Returns the schema without wrappers and, for a union, the branch that matches the value. Null if none matches. */
+/**
+ * Returns the schema without wrappers and, for a union, the branch that matches the value. Returns null if no
+ * branch matches.
+ */
 function branchFor(schema: Schema, value: object): Schema | null {
   let inner = schema;
   for (;;) {

@@ -1,4 +1,4 @@
-// Token counts of one generation, from which every format builds its usage object.
+// Token counts of one generation, which every API format converts to its usage object.
 import type { PredictionCount } from '../generation/types.js';
 
 export interface Usage {
@@ -6,10 +6,10 @@ export interface Usage {
   cachedTokens: number;
   completionTokens: number; // across all choices, including reasoning tokens
   reasoningTokens: number;
-  /** Number of web searches that the server ran successfully. Absent: none. */
+  /** Number of web searches that the server ran successfully. Absent if none. */
   webSearches?: number;
   /**
-   * Tokens of the request's prediction, across all choices. Absent: the request has no prediction, or the prediction
+   * Tokens of the request's prediction, across all choices. Absent if the request has no prediction or the prediction
    * was not used.
    */
   prediction?: PredictionCount | undefined;

@@ -3,7 +3,7 @@
 // later reuses the results for valid entries and validates the invalid ones again, in order. Event-loop thread only.
 import type { z } from 'zod';
 
-/** Stands for the parsed value of an invalid entry. */
+/** Placeholder for the parsed value of an invalid entry. */
 export const FAULTY = Symbol('faulty');
 
 /** Validation in slices stops after this many invalid entries. */

@@ -1,6 +1,5 @@
 // Converts a zod failure to an API error: selects the issue to report, and determines its error code and path. Errors
-// in the JSON structure (400) take precedence over invalid content (422), regardless of the order in which zod found
-// them.
+// in the JSON structure (400) take precedence over invalid content (422), regardless of the order of zod's issues.
 import type { z } from 'zod';
 import { ERRORS, type ErrorCode } from '../shared/error-codes.js';
 import { apiError, type ApiError, type FieldFault } from '../shared/errors.js';
@@ -46,8 +45,8 @@ export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
 const MAX_FORM_FAULTS = 20;
 
 /**
- * Like validated(), for bodies of forms: if several fields are invalid, the error lists all of them, so that the form
- * can mark all of them at once. Throws ApiError 400 or 422.
+ * Like validated(), for form bodies: if several fields are invalid, the error lists all of them, so that the form can
+ * mark them together. Throws ApiError 400 or 422.
  */
 export function validatedForm<T>(schema: z.ZodType<T>, body: unknown): T {
   const result = schema.safeParse(body, { reportInput: false });
@@ -85,7 +84,7 @@ export function validateList<T>(
 ): Validated<T[]> {
   const values: T[] = [];
   const validated = validatedEntries(item, list);
-  // copies all entries, possibly a hundred thousand, in one step
+  // Copies all entries, possibly a hundred thousand, in one step.
   if (validated.length === list.length && !validated.includes(FAULTY))
     return { ok: true, value: validated.slice() as T[] };
   let content: Fault | null = null;
@@ -153,8 +152,8 @@ export function formatPath(path: readonly PropertyKey[]): string {
 }
 
 /**
- * Yields the issues of the union branch that the value was evidently meant for: a branch that failed inside the value
- * or, if there is none, one that matches the value's type.
+ * Yields the issues of the union branch for which the value was evidently intended: a branch that failed inside the
+ * value or, if there is none, one that matches the value's type.
  */
 function* narrow(issue: Issue): Generator<Issue> {
   const meant =

@@ -1,4 +1,4 @@
-// Reads the web search tool of each format: the tool that the model sees, and the limits of its searches. No side
+// Parses the web search tool in each API format: the tool shown to the model, and the limits on its searches. No side
 // effects.
 import { z } from 'zod';
 import {
@@ -18,7 +18,7 @@ import { validatedAt } from './validation.js';
 export interface ReadSearch {
   readonly input: ToolInput;
   readonly options: WebSearchOptions;
-  /** Paths of the tool's fields without effect. */
+  /** Paths of the tool's fields that have no effect. */
   readonly ignored: readonly string[];
 }
 
@@ -102,8 +102,7 @@ const ignoredIn = (schema: z.ZodType, value: object, path: string): string[] =>
   unreadFields(z.object({ [path]: schema }), { [path]: value }, searchFields);
 
 /**
- * Returns the name under which the model sees the search tool. It differs from `web_search` if a tool of the client has
- * that name.
+ * Returns the search tool's name as shown to the model. It differs from `web_search` if a client tool has that name.
  */
 function freeName(taken: ReadonlySet<string>): string {
   let name = SEARCH_TOOL.name;

@@ -52,7 +52,7 @@ export interface App {
 }
 
 /**
- * `threads`: the bus that connects all threads of this process. Every opened module is registered with `undo`, so
+ * `threads`: the bus that connects all threads of this process. Every opened module is registered with `undo`, so that
  * modules are closed even if a later one fails to open.
  */
 export async function openApp(context: AppContext, threads: ThreadBus, undo: DisposableStack): Promise<App> {

@@ -23,7 +23,7 @@ export function heldSince(config: Where): Promise<{ now: Date; trusted: Date } |
   });
 }
 
-/** Resolves to the time that servers now trust. Rejects with StorageError. */
+/** Resolves to the time that servers trust from this call on. Rejects with StorageError. */
 export function confirmClock(config: Where): Promise<Date> {
   return withRecords(config, async (records) => {
     const wall = records.now();

@@ -1,4 +1,4 @@
-// Connects the clock guard to a process's retention sweeps and log.
+// Connects the clock guard to a process's retention sweeps and its log.
 
 import type { ErasureHold } from '../shared/erasure-hold.js';
 import { ClockGuard } from '../storage/clock-guard.js';

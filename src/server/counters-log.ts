@@ -1,4 +1,4 @@
-// Logs when Redis becomes unreachable and when it is reachable again, once per change.
+// Logs when Redis becomes unreachable and when it becomes reachable again, once per change.
 
 import type { CountersNews } from '../admission/shared/shared-admission.js';
 import type { Log } from '../telemetry/types.js';

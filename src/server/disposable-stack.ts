@@ -17,14 +17,14 @@ export class DisposableStack {
     }
   }
 
-  /** Registers a step that closes the resource that was just opened. */
+  /** Registers a step that closes the most recently opened resource. */
   add(step: Step): void {
     this.#steps.push(step);
   }
 
   /**
-   * Runs the steps in reverse order, once, no matter how often this is called. A failing step does not stop the others;
-   * the first error is thrown at the end.
+   * Runs the steps in reverse order. Idempotent. A failing step does not stop the others; the first error is thrown at
+   * the end.
    */
   run(): Promise<void> {
     return (this.#done ??= this.#run());

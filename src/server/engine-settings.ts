@@ -1,4 +1,4 @@
-// Derives from the configuration which models exist, how they are loaded, and which limits apply to generations.
+// Derives the models, their load options and the generation limits from the configuration.
 
 import type { Config } from '../config/settings.js';
 import type { LoadOptions } from '../engine/addon-types.js';
@@ -71,7 +71,7 @@ export function upstreamOptions({
 
 /**
  * Number of threads, and upper bounds on the number of upstream models and servers. These determine the size of the
- * shared memory in which the threads count requests in flight.
+ * shared memory for counting requests in flight.
  */
 export function upstreamShape({ http: { threads }, model, models: { overrides } }: Config): SharedShape {
   const set = Object.values(overrides).flatMap(({ upstream }) =>

@@ -13,13 +13,16 @@ import type { EngineGauges } from '../telemetry/types.js';
 
 export interface FailedModel {
   name: string;
-  /** The model file, and what is wrong with it. */
+  /** The model file and its problem. */
   reason: string;
   /** Whether this is a LoRA adapter from the configuration whose model was loaded. */
   isAdapter: boolean;
 }
 
-/** Models that cannot be served because their file is invalid. Also compiles the chat templates of all other models. */
+/**
+ * Returns the models that cannot be served because their file is invalid. Also compiles the chat templates of all
+ * other models.
+ */
 export function failedModels(pool: ModelPool, models: ServedModels): FailedModel[] {
   try {
     models.compileTemplates();

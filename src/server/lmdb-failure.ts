@@ -1,5 +1,5 @@
 // Handles write failures of the database in the data directory. A rolled-back write (full disk) is logged at most once
-// a minute. A failed sync is logged immediately; from then on, no thread acknowledges writes, and server.ts shuts the
+// a minute. A failed sync is logged immediately; after that, no thread acknowledges writes, and server.ts shuts the
 // server down.
 
 import type { ThreadBus } from '../shared/bus.js';

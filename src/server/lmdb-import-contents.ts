@@ -1,4 +1,4 @@
-// Converts conversations, stored chat completions, files, uploads, batches and webhooks of a data directory to rows of
+// Converts a data directory's conversations, stored chat completions, files, uploads, batches and webhooks to rows of
 // the shared database. Data that is being erased is not converted.
 
 import { itemKey } from '../storage/response-parts.js';
@@ -13,7 +13,7 @@ import type { Endpoint, Job } from '../webhooks/webhook-store.js';
 import { columns, json, part } from './lmdb-import-part.js';
 import type { Part } from './postgres-import-parts.js';
 
-/** Number of rows that are read back at a time from tables whose rows may have several megabytes. */
+/** Number of rows that are read back at a time from tables with rows of up to several megabytes. */
 const FEW = 8;
 
 interface Conversation {
@@ -34,7 +34,7 @@ interface Completion {
   messages: number;
 }
 
-/** The parts, in import order: rows that refer to others come after them. */
+/** The parts, in import order: rows come after the rows to which they refer. */
 export function lmdbContentParts(store: Store): Part[] {
   return [
     ...conversationParts(store),

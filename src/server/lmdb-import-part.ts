@@ -1,4 +1,4 @@
-// Converts one table of a data directory to rows of one table of the shared database.
+// Converts one of a data directory's tables to rows of a table in the shared database.
 
 import type { Key, Store, TableName } from '../storage/store.js';
 import { column } from './postgres-import-parts.js';

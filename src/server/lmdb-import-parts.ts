@@ -1,5 +1,5 @@
-// Converts the tables of a data directory to rows of the shared database. Short-lived data (attempts, alert
-// incidents) and machine-local data (live view history, tuning runs, settings leases) are not converted.
+// Converts a data directory's tables to rows of the shared database. Short-lived data (attempts, alert incidents) and
+// machine-local data (live view history, tuning runs, settings leases) are not converted.
 
 import type { Invite } from '../accounts/invites.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';

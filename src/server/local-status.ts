@@ -1,6 +1,6 @@
 // Serves `monolith` commands on the same machine and data directory over a socket: the server's status (monolith ps, rm
-// and run) and the prompt cache (monolith cache). The file permissions of the socket decide which users may connect, so
-// no API key is needed.
+// and run) and the prompt cache (monolith cache). The socket's file permissions control which users may connect, so no
+// API key is needed.
 
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -26,8 +26,8 @@ export interface LocalStatusDeps {
 }
 
 /**
- * Listens until close() is called. A socket that cannot be created is logged and does not fail the start, because the
- * server works without it.
+ * Listens until close() is called. If the socket cannot be created, the error is logged and startup continues, because
+ * the server works without it.
  */
 export async function openLocalStatus(dataDir: string, deps: LocalStatusDeps): Promise<{ close(): Promise<void> }> {
   const server = createServer({ requestTimeout: 5_000, headersTimeout: 5_000 }, (request, response) => {

@@ -1,6 +1,6 @@
 // Releases everything held by a lost HTTP worker or by a previous process, and ends the responses that it was
-// generating. Otherwise, its concurrency slots would stay taken, and its responses would stay in progress forever. Runs
-// on the primary thread.
+// generating. Otherwise, the worker's concurrency slots would stay taken, and its responses would stay in progress
+// forever. Runs on the primary thread.
 
 import type { Admission } from '../admission/admission.js';
 import { unfinishedResponses } from '../protocol/responses/unfinished.js';
@@ -12,7 +12,7 @@ import type { UsageRecorder } from '../usage/usage-recorder.js';
 
 /** How long other threads may take to report that they are running a response. */
 const CLAIM_MS = 10_000;
-/** Delay before a retry, if the disk was full or a thread did not reply. */
+/** Delay before a retry after the disk was full or a thread did not reply. */
 const AGAIN_MS = 10_000;
 
 export type IsRunning = (organizationId: string, id: string) => boolean | Promise<boolean>;
@@ -52,7 +52,7 @@ export interface LostThread {
   log: Log;
   /** Number of running threads. */
   others(): number;
-  /** Aborted when the server closes. The remaining responses are then ended at the next startup. */
+  /** Aborted when the server closes. In that case, the remaining responses are ended at the next startup. */
   closing: AbortSignal;
 }
 

@@ -1,9 +1,9 @@
-// The format in which a data directory's content is imported: table by table, as rows of the shared database with all
-// values as text.
+// The import format of a data directory's content: table by table, as rows of the shared database with all values as
+// text.
 
 /**
- * `read`: SQL that reads the column back in the form in which it was imported. `write`: SQL that converts the imported
- * value (`given.<name>`) to the column's type.
+ * `read`: SQL that reads the column back as it was imported. `write`: SQL that converts the imported value
+ * (`given.<name>`) to the column's type.
  */
 export interface Column {
   readonly name: string;
@@ -17,7 +17,7 @@ export interface Part {
   readonly name: string;
   readonly table: string;
   readonly columns: readonly Column[];
-  /** SQL condition and order that select this part's rows, if the table also holds rows of other parts. */
+  /** SQL condition and order that select this part's rows, if the table also contains rows of other parts. */
   readonly where?: string;
   /** Number of rows that are read back at a time, if the rows are large. */
   readonly readRows?: number;

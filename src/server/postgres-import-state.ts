@@ -8,7 +8,7 @@ import { StorageError } from '../storage/store.js';
 import type { Part } from './postgres-import-parts.js';
 
 const ROWS = 500;
-/** A batch ends with the row with which it reaches this many characters. */
+/** A batch ends with the row that brings it to this many characters. */
 const CHARACTERS = 8_388_608;
 const READ_ROWS = 5_000;
 
@@ -113,7 +113,7 @@ class RowsHash {
 
 function hashOf(rows: Iterable<readonly (string | null)[]>): { rows: number; hash: string } {
   const sum = new RowsHash();
-  // PostgreSQL text cannot contain NUL
+  // PostgreSQL text cannot contain NUL.
   for (const row of rows) sum.add(row.map((value) => value?.replaceAll('\0', '\ufffd') ?? null));
   return { rows: sum.rows, hash: sum.hash };
 }

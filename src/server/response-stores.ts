@@ -23,7 +23,7 @@ export interface Responses {
   /** The bus to all threads and processes that serve these responses. */
   readonly bus: ThreadBus;
   /**
-   * Calls `end` periodically if other processes may have left background responses unfinished. Calls never overlap.
+   * Calls `end` periodically if other processes may have left unfinished background responses. Calls never overlap.
    * Returns a function that stops the calls and waits for the current one to finish.
    */
   watch(end: () => Promise<void>): () => void | Promise<void>;

@@ -15,7 +15,7 @@ export interface BackupSchedule {
 }
 
 const HOUR_MS = 3_600_000;
-/** A failed backup is tried again after this time. */
+/** Delay before a failed backup is retried. */
 const AGAIN_MS = HOUR_MS;
 /** Only files that backUp() has named are counted and deleted. */
 const BACKUP = /^monolith-\d{8}T\d{6}Z(?:-\d+)?\.mdb$/;

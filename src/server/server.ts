@@ -51,8 +51,8 @@ export interface Server {
   /** Names of the served models, highest tier first. */
   readonly models: readonly string[];
   /**
-   * Models that failed to load while others loaded. Requests for them get a 503, and /readyz reports that the server is
-   * not ready.
+   * Models that failed to load although others loaded. Requests for them get a 503, and /readyz reports that the server
+   * is not ready.
    */
   readonly failed: readonly FailedModel[];
   /** The secret of the first API key. Set only by the startup that creates the key. */
@@ -66,7 +66,7 @@ export interface Server {
   readonly telemetry: Telemetry;
   readonly pool: ModelPool;
   readonly http: HttpServer;
-  /** The HTTP workers, or null if the main thread handles requests. */
+  /** The HTTP workers; null if the main thread handles requests. */
   readonly threads: HttpWorkers | null;
   /**
    * Resolves with the reason when the database stops accepting writes. The process must then be drained and killed,
@@ -75,7 +75,7 @@ export interface Server {
    */
   readonly lost: Promise<Error>;
   /**
-   * Refuses new requests, lets running requests continue for `drain_ms`, aborts those that remain, then closes.
+   * Refuses new requests, lets running requests continue for `drain_ms`, aborts the remaining requests, then closes.
    * Idempotent.
    */
   drain(): Promise<void>;
@@ -86,15 +86,15 @@ export interface Server {
 export interface StartOptions {
   /** Used instead of creating a Telemetry from the configuration. */
   telemetry?: Telemetry;
-  /** Called when this server has locked the data directory. */
+  /** Called after this server has locked the data directory. */
   onLocked?: () => void;
   /** Called periodically while models load. */
   onLoading?: (loading: Loading) => void;
 }
 
 /**
- * Rejects if no model can be served, or if the data directory or the listen address cannot be used. Nothing is left
- * open in that case.
+ * Rejects if no model can be served, or if the data directory or the listen address cannot be used. In that case, all
+ * resources have been closed.
  */
 export function startServer(config: Config, options: StartOptions = {}): Promise<Server> {
   return DisposableStack.opening((undo) => start(config, options, undo));
@@ -235,7 +235,7 @@ async function start(configured: Config, options: StartOptions, undo: Disposable
         );
         pool.drain();
       }, config.engine.drain_ms);
-      // An engine that has stopped running steps cannot finish its requests. It must not keep the process alive.
+      // An engine that no longer runs steps cannot finish its requests. It must not keep the process alive.
       await Promise.race([
         Promise.all([service.idle(), threads?.drain()]),
         sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false }),

@@ -1,6 +1,6 @@
 // The complete service of one request-handling thread, used by server.ts and by the HTTP workers. With several HTTP
 // workers, each opens its own service. The services share state through the engine (each attaches to the engine that
-// has its model file loaded), LMDB, `shared` and the bus. Everything that exists once per server is in server.ts.
+// has its model file loaded), LMDB, `shared` and the bus. Everything that exists only once per server is in server.ts.
 // app.ts lists the modules of a service.
 
 import type { Accounts } from '../accounts/accounts.js';
@@ -68,16 +68,16 @@ export interface Service {
   /** Resolves when no request is running. */
   idle(): Promise<void>;
   /**
-   * Models that cannot be served. Call this after loading has finished. Throws StartError if the chat templates cannot
-   * be checked.
+   * Returns the models that cannot be served. Must be called after loading has finished. Throws StartError if the chat
+   * templates cannot be checked.
    */
   failedModels(): readonly FailedModel[];
   close(): Promise<void>;
 }
 
 /**
- * Opens everything except the listening socket. Models may still be loading after it resolves. If it rejects, nothing
- * is left open.
+ * Opens everything except the listening socket. Models may still be loading when this resolves. If it rejects, all
+ * resources have been closed.
  */
 export function openService(options: ServiceOptions): Promise<Service> {
   return DisposableStack.opening((undo) => open(options, undo));

@@ -1,6 +1,6 @@
-// Requires the shared database and Redis to be configured together. Limits counted across processes require that all
-// processes know the same organizations. Conversely, without Redis, an organization in the shared database would get
-// its full limits from each process.
+// Requires the shared database and Redis to be configured together. Limits that are counted across processes require
+// all processes to have the same organizations. Conversely, without Redis, an organization in the shared database would
+// get its full limits from each process.
 
 import type { Config } from '../config/settings.js';
 import { StartError } from '../shared/errors.js';

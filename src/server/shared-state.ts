@@ -17,7 +17,7 @@ export interface SharedState {
   process: string;
   /** Counters for the limits; see src/admission. */
   counters: SharedArrayBuffer;
-  /** Per HTTP worker, the requests that it has admitted but not finished; see ledgerOf() in src/admission. */
+  /** For each HTTP worker, the requests that it has admitted but not finished; see ledgerOf() in src/admission. */
   ledgers: SharedArrayBuffer;
   /** Unknown API keys seen per client address; see src/accounts/unknown-keys.ts. */
   unknownKeys: SharedArrayBuffer;
@@ -29,7 +29,7 @@ export interface SharedState {
   erasure: SharedArrayBuffer;
   /** Recent prompts; see src/protocol/prompt-cache/prompt-memory.ts. */
   prompts: SharedArrayBuffer;
-  /** Whether the worker of the disk tier runs; see src/engine/kv-tier/tier-state.ts. */
+  /** Whether the disk tier's worker is running; see src/engine/kv-tier/tier-state.ts. */
   kvTier: SharedArrayBuffer;
   /** States of the HTTP workers; see src/shared/thread-states.ts. Empty if there is only one thread. */
   threads: SharedArrayBuffer;

@@ -22,7 +22,10 @@ import type { UsageStore } from '../usage/usage-store.js';
 /** Stores that several servers may share. */
 export interface SharableStores {
   readonly directory: SweptDirectory;
-  /** Decides how long cached keys may be trusted; null if changes made by other processes are not received. */
+  /**
+   * Determines how long cached keys may be trusted; null if this process is not notified of changes by other
+   * processes.
+   */
   readonly keyCachePolicy: KeyCachePolicy | null;
   readonly usage: UsageStore;
   readonly requests: RequestLog;

@@ -16,7 +16,7 @@ export function openTierClient(
   return new TierClient({ process, thread, mode: kv.disk, minTokens: kv.min_tokens, state: new TierState(kvTier) });
 }
 
-/** From now on, deleting a response or a chat completion also erases the pages that only it needs. */
+/** Makes deleting a response or chat completion also erase the pages that only it needs. */
 export function eraseWithResponses(responses: Pick<ResponseStore, 'delete'>, client: TierClient): void {
   const remove = responses.delete.bind(responses);
   responses.delete = async (organizationId, id) => {

@@ -1,7 +1,7 @@
 // A set of active objects with high turnover. Set and Map are unsuitable, because each hash table that they outgrow
 // keeps a pointer to the next one. Once such a table is in the old generation, minor garbage collections keep and copy
-// everything that later tables have ever held, until the next full collection. Here, nothing references a removed
-// object. Used only on its owner's thread.
+// everything that later tables have ever contained, until the next full collection. An ActiveSet keeps no reference to
+// a removed object. Used only on its owner's thread.
 
 export class ActiveSet<T extends object> implements Iterable<T> {
   readonly #items: (T | null)[] = [];
@@ -25,7 +25,7 @@ export class ActiveSet<T extends object> implements Iterable<T> {
     return item;
   }
 
-  /** `place`: as returned by add(). Call once per slot. */
+  /** `place`: as returned by add(). Must be called once per slot. */
   remove(place: number): void {
     this.at(place);
     this.#items[place] = null;

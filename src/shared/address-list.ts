@@ -3,7 +3,7 @@
 
 import { BlockList, isIP } from 'node:net';
 
-/** Maximum number of entries of one list. */
+/** Maximum number of entries in one list. */
 export const MAX_ADDRESSES = 100;
 
 /** An IPv4 address that a dual-stack socket reports as IPv6, in both notations. */
@@ -15,7 +15,7 @@ interface Range {
   readonly prefix: number;
 }
 
-/** Null if the text is neither an IP address nor a CIDR range. */
+/** Returns null if the text is neither an IP address nor a CIDR range. */
 export function parseRange(text: string): Range | null {
   const [address = '', prefix, ...more] = text.split('/');
   const version = isIP(address);
@@ -28,7 +28,7 @@ export function parseRange(text: string): Range | null {
 export class AddressList {
   readonly #ranges = new BlockList();
 
-  /** `entries`: valid entries, see parseRange(). Invalid entries are ignored, so they allow nothing. */
+  /** `entries`: valid entries; see parseRange(). Invalid entries are ignored and do not allow any address. */
   constructor(entries: readonly string[]) {
     for (const entry of entries) {
       const range = parseRange(entry);
@@ -41,7 +41,7 @@ export class AddressList {
     return entries === undefined || entries.length === 0 ? null : new AddressList(entries);
   }
 
-  /** False for text that is not an IP address. */
+  /** Returns false for text that is not an IP address. */
   allows(address: string): boolean {
     const plain = plainAddress(address);
     const version = isIP(plain);
@@ -49,7 +49,10 @@ export class AddressList {
   }
 }
 
-/** The IPv4 address if this is one that a dual-stack socket reports as IPv6; otherwise the same text. */
+/**
+ * Converts an IPv4 address that a dual-stack socket reports as IPv6 to its IPv4 form. Returns any other text
+ * unchanged.
+ */
 export function plainAddress(address: string): string {
   const [, dotted, high, low] = MAPPED.exec(address) ?? [];
   if (dotted !== undefined) return dotted;

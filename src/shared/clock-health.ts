@@ -10,7 +10,7 @@ export interface ClockSkew {
   readonly threads: number;
 }
 
-/** Differences of at least this many milliseconds count as skew. NTP keeps clocks within a fraction of it. */
+/** Differences of at least this many milliseconds count as skew. NTP keeps clocks within a fraction of this. */
 export const SKEWED_MS = 1_000;
 
 export const isSkewed = ({ skewMs, spreadMs }: ClockSkew): boolean =>

@@ -17,16 +17,16 @@ export const ERROR_TYPES = {
 export type ErrorStatus = keyof typeof ERROR_TYPES;
 export type ErrorType = (typeof ERROR_TYPES)[ErrorStatus];
 
-/** One error code. The strings are Markdown. */
+/** One error code. All texts are Markdown. */
 interface ErrorDeclaration {
   readonly status: ErrorStatus;
   readonly meaning: string;
   readonly cause: string;
-  /** The remedy for the client or the operator. */
+  /** How the client or the operator can resolve the error. */
   readonly action: string;
 }
 
-/** By `error.code`. Adding a code requires a minor release; renaming one is not allowed. */
+/** Error codes by `error.code`. Adding a code requires a minor release; codes are never renamed. */
 export const ERRORS = {
   invalid_json: {
     status: 400,
@@ -107,7 +107,7 @@ export const ERRORS = {
     action: 'Send fewer or shorter headers, or raise the setting.',
   },
   context_length_exceeded: {
-    // Must be 400: if the status is 422, coding agents do not recognize that the prompt is too long, and retry forever.
+    // Must be 400: with a 422, coding agents do not recognize that the prompt is too long, and retry forever.
     status: 400,
     meaning: "The prompt does not fit the model's context window.",
     cause: 'Prompt and requested output together exceed the context window.',

@@ -7,7 +7,7 @@ import { ERROR_TYPES, ERRORS, type ErrorCode, type ErrorStatus, type ErrorType }
  */
 export type ErrorFormat = 'chat' | 'messages' | 'ollama';
 
-/** Response headers, in the order in which they are sent. */
+/** Response headers, in sending order. */
 export type HeaderList = readonly (readonly [name: string, value: string])[];
 
 export interface ErrorExtra {

@@ -1,7 +1,7 @@
-// JSON that keeps what JavaScript's objects lose: the digits of numbers and the order of members. JavaScript reads
-// 9223372036854775807 as 9223372036854775808 and writes it as 9223372036854776000, and it lists members whose names are
-// integers first. Both would change a schema or a tool call that passes through. parseExact() records how such values
-// were written, and stringifyExact() writes them in the same way.
+// JSON that preserves information that JavaScript's objects lose: the digits of numbers and the order of members.
+// JavaScript reads 9223372036854775807 as 9223372036854775808 and writes it as 9223372036854776000. It also lists
+// members with integer names first. Both would change a schema or tool call that passes through. parseExact() records
+// how such values were written, and stringifyExact() writes them in the same way.
 
 interface Literal {
   readonly text: string;
@@ -13,14 +13,14 @@ interface Literal {
 const literals = new WeakMap<object, Map<string, Literal>>();
 /** Member names as they were written, for objects that list them in another order. */
 const orders = new WeakMap<object, readonly string[]>();
-/** Whether this thread has recorded anything of each kind so far. If not, lookups are skipped. */
+/** Whether this thread has recorded any digits or any member order so far. If not, lookups are skipped. */
 let anyRead = false;
 let anyInexact = false;
 let anyOrder = false;
 
 /**
  * Matches text whose notation must be recorded: 16 or more digits and decimal points in a row, a number such as 1.0 or
- * 1e3, or a member name of digits. JavaScript writes everything else as it was. May also match within strings.
+ * 1e3, or a member name of digits. JavaScript preserves all other notations. May also match within strings.
  */
 const UNUSUAL = /\d[\d.]{15}|[[:,]\s*-?\d+(?:\.\d*0|(?:\.\d+)?[eE][-+]?\d+)\s*[,\]}]|"(?:\d|\\u003\d){1,60}"\s*:/;
 
@@ -36,7 +36,10 @@ export function recordNotation(text: string, value: unknown): void {
   if (UNUSUAL.test(text) && typeof value === 'object' && value !== null) new NotationReader(text).read(value);
 }
 
-/** Like JSON.stringify without a replacer, for values that came from JSON. Recursive: limit the depth first. */
+/**
+ * Like JSON.stringify without a replacer, for values that came from JSON. Recursive, so the depth must be limited
+ * first.
+ */
 export function stringifyExact(value: unknown): string {
   return (anyInexact || anyOrder) && hasNotation(value) ? write(value, literalOf) : JSON.stringify(value);
 }
@@ -56,7 +59,7 @@ export function withMembers<T extends object, U extends object>(source: T, chang
   return copy;
 }
 
-/** The names of an object's own members in the order in which they were written. */
+/** Returns the names of an object's members in their original order. */
 export function memberNames(object: object): readonly string[] {
   const names = Object.keys(object);
   const written = anyOrder ? orders.get(object) : undefined;

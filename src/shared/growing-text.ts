@@ -1,5 +1,5 @@
-// A text that grows by many small pieces. A string built with += keeps a 32-byte node for each piece until it is read,
-// so text that arrives one byte at a time would take thirty times its size. No side effects.
+// A text that grows in many small pieces. A string built with += keeps a 32-byte node for each piece until it is read,
+// so text that arrives one byte at a time would take thirty times its size in memory. No side effects.
 
 /** Number of pieces after which the newest part is flattened into a single string. */
 const PIECES = 512;

@@ -2,7 +2,7 @@
 // effects.
 import { isIP } from 'node:net';
 
-/** `host`: as hostOf() returns it. */
+/** `host`: as returned by hostOf(). */
 export function isAllowedHost(host: string, allowed: readonly string[]): boolean {
   return allowed.some((entry) => {
     const name = entry.toLowerCase();

@@ -1,6 +1,6 @@
-// Identifiers, which consist of a prefix and cryptographically random characters. They are opaque, and knowing one ID
-// does not help to guess another. IDs of stored rows start with the time. Owns a small pool of random bytes; event-loop
-// thread only.
+// Identifiers, which consist of a prefix and cryptographically random characters. They are opaque, and one ID reveals
+// nothing about another. IDs of stored rows start with the time. Owns a small pool of random bytes; event-loop thread
+// only.
 
 import { hash, randomFillSync } from 'node:crypto';
 
@@ -60,13 +60,13 @@ export const newToolUseId = (key = newCallKey()): string => `toolu_${key}`;
 export const newMcpToolUseId = (): string => `mcptoolu_${base62(24)}`;
 export const newServerToolUseId = (): string => `srvtoolu_${base62(24)}`;
 /**
- * 48 hexadecimal digits: twelve for the time in milliseconds, then 144 random bits. So rows that are stored together
- * and expire together are neighbors in key order, and a database writes only a few pages for many of them.
+ * 48 hexadecimal digits: twelve for the time in milliseconds, then 144 random bits. Therefore, rows that are stored and
+ * expire together are adjacent in key order, and a database writes only a few pages for many of them.
  */
 const timedHex = (ms = Date.now()): string => `${ms.toString(16).padStart(12, '0')}${hex(36)}`;
 export const newResponseId = (): string => `resp_${timedHex()}`;
 const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
-/** Other strings are not response IDs, and may be too long for a storage key. */
+/** Matches response IDs. Other strings may be too long for a storage key. */
 export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 
 /** Returns the ID of a chat completion that is stored. `ms`: its time, so that IDs sort by time. */
@@ -119,7 +119,7 @@ export const newAccountId = (prefix: AccountPrefix): string => `${prefix}_${base
 
 /**
  * A new API key, `sk-<48 base62>`, and its public part, the first 8 characters after the prefix. There is no other
- * separator, so that a double click selects the key. Keys of earlier releases have a `-` after the public part.
+ * separator, so that a double click selects the whole key. Keys of earlier releases have a `-` after the public part.
  */
 export function newApiKey(): { secret: string; publicId: string } {
   const publicId = base62(8);

@@ -6,8 +6,8 @@ import { setImmediate as nextIteration } from 'node:timers/promises';
 const SLICE_MS = 2;
 
 /**
- * Calls `work` for each entry. Lets the event loop process other requests every few milliseconds. Throws the signal's
- * reason if the signal is aborted in the meantime.
+ * Calls `work` for each entry, and yields to other requests every few milliseconds. Throws the signal's reason if the
+ * signal is aborted in the meantime.
  */
 export async function inTurns<T>(
   entries: Iterable<T>,

@@ -1,6 +1,6 @@
 // Limits the nesting depth of tool-call arguments. No side effects.
 
-/** Deeper than any tool needs. The clients' own partial-JSON parsers have the same limit. */
+/** Maximum depth: deeper than any tool needs, and the same as in the clients' partial-JSON parsers. */
 export const MAX_CALL_DEPTH = 128;
 
 /**

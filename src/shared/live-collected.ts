@@ -1,6 +1,6 @@
-// One thread's counts since the last sample, for the live view. Crosses threads as plain data.
+// One thread's counts since the last sample, for the live view. Passed between threads as plain data.
 
-/** One model's latencies by bucket; null: none. */
+/** One model's latencies by bucket; null if none. */
 export interface ModelLatencies {
   model: string;
   ttft: Uint32Array | null;
@@ -11,7 +11,7 @@ export interface ModelLatencies {
   e2e: Uint32Array | null;
 }
 
-/** Totals over one key's finished requests. */
+/** Totals for one key's finished requests. */
 export interface KeyCounts {
   organizationId: string;
   keyId: string;
@@ -26,7 +26,7 @@ export interface LiveCollected {
   requests: number;
   /** Requests in all API formats, and background responses. */
   apiRequests: number;
-  /** Of `apiRequests`, those that ended with a server error (5xx), also if it was sent inside a stream. */
+  /** Number of `apiRequests` that ended with a server error (5xx), including errors sent within a stream. */
   serverErrors: number;
   rejected429: number;
   rejected503: number;

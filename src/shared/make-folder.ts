@@ -18,8 +18,8 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Creates a directory and its missing parents, all with the same mode. Does nothing if it exists. Throws an Error that
- * names the path that could not be created; its `code` is the file system's.
+ * Creates a directory and its missing parents, all with the same mode. Does nothing if the directory exists. Throws an
+ * Error that names the path that could not be created; its `code` is the file system's.
  */
 export function makeFolder(path: string, mode = 0o777): void {
   const missing: string[] = [];
@@ -38,7 +38,7 @@ function isFolder(path: string): boolean {
   try {
     found = statSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    // ENOTDIR: a parent is a file. The caller visits it next.
+    // ENOTDIR: a parent is a file, which the caller visits next.
     if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return false;
     throw error;
   }

@@ -1,4 +1,4 @@
-// Error texts that clients match in order to recover. Their wording is part of the API, so change them only if the
+// Error messages that clients match in order to recover. Their wording is part of the API, so change them only if the
 // vendors change theirs. No side effects.
 
 /**
@@ -15,7 +15,7 @@ export const invalidThinkingText = (path: string, field: 'signature' | 'data'): 
   'Send thinking blocks back unchanged, or omit them.';
 
 /**
- * When agents receive this text, they remove the image from the conversation and continue. `reason`: what is wrong with
+ * When agents receive this text, they remove the image from the conversation and continue. `reason`: the problem with
  * the image.
  */
 export const imageRefusedText = (reason: string): string => `Could not process image. ${reason}`;

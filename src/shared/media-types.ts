@@ -1,4 +1,4 @@
-// Media types by file name, for uploads whose client states none.
+// Media types by file name, for uploads without a declared media type.
 
 const BY_EXTENSION: Readonly<Record<string, string>> = {
   txt: 'text/plain',

@@ -1,5 +1,5 @@
-// Decides which network addresses are on the public internet. By default, URLs from clients lead to no other address,
-// so clients cannot use the server to reach internal hosts. No side effects.
+// Decides which network addresses are on the public internet. By default, URLs from clients may only resolve to such
+// addresses, so clients cannot use the server to reach internal hosts. No side effects.
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
 /**

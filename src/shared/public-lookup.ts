@@ -5,8 +5,8 @@ import { isPublicAddress } from './public-address.js';
 import { resolveHost } from './resolve-host.js';
 
 /**
- * Checks the resolved addresses and connects to exactly these, so that a second resolution cannot yield a different
- * address. Not called for hosts that are IP addresses. Aborting `signal` cancels the queries.
+ * Checks the resolved addresses and connects to exactly these addresses, so that a second resolution cannot yield a
+ * different one. Not called for hosts that are IP addresses. Aborting `signal` cancels the queries.
  */
 export const publicLookup =
   (signal: AbortSignal): LookupFunction =>

@@ -22,8 +22,8 @@ const scramble = (value: number): number => {
 };
 
 /**
- * Derives a separate seed for each purpose and index, so that the values drawn for one never depend on those drawn for
- * another.
+ * Derives a separate seed for each purpose and index, so that the random values for one never depend on the values
+ * drawn for another.
  */
 export const seedOf = (seed: number, ...parts: readonly number[]): number =>
   parts.reduce(
@@ -48,8 +48,8 @@ export function normal(random: Random): number {
 export function drawsFrom(seed: number): Draws {
   const unit = randomFrom(seed);
   const open = (): number => unit() + 2 ** -33; // in (0, 1), for logarithms
-  // Marsaglia and Tsang, "A simple method for generating gamma variables" (2000), with the boost described there for
-  // shapes below 1.
+  // Marsaglia and Tsang, "A simple method for generating gamma variables" (2000), including its boost for shapes below
+  // 1.
   const gamma = (shape: number): number => {
     if (shape < 1) return gamma(shape + 1) * open() ** (1 / shape);
     const d = shape - 1 / 3;

@@ -1,6 +1,7 @@
-// Models to start with, by memory and by purpose. Shown by "monolith models --recommended", on the dashboard and in
-// docs/guides/models.md. The engine supports the architectures of all of them (docs/reference/models.md). Sizes are
-// approximate; the model pages have the exact sizes. The list was made without downloading the models.
+// Recommended models for new users, by memory and by purpose. Shown by "monolith models --recommended", on the
+// dashboard and in docs/guides/models.md. The engine supports the architectures of all of them
+// (docs/reference/models.md). Sizes are approximate; the model pages have the exact sizes. The list was made without
+// downloading the models.
 //
 // To update the list: check each page, change `date`, and run `npm run docs`.
 

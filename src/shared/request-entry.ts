@@ -1,5 +1,5 @@
-// The request log's entry for each finished API request. Prompt and response text are included only if the organization
-// has enabled that.
+// The request log's entry for each finished API request. Includes prompt and response text only if the organization has
+// enabled this.
 
 /**
  * refused: an error before anything was generated. failed: an internal error, or a response that was cut off.
@@ -21,7 +21,7 @@ export const NO_ORGANIZATION = '';
 /** Maximum lengths of an entry's text fields, in characters. */
 export const ENTRY_TEXT = { message: 400, param: 200, model: 128, userAgent: 256, address: 64, path: 160 } as const;
 
-/** Cuts a text from a client to at most `length` characters. */
+/** Truncates a client text to at most `length` characters. */
 export const bounded = (text: string, length: number): string =>
   text.length <= length ? text : `${text.slice(0, length - 1)}…`;
 
@@ -30,7 +30,7 @@ export const boundedClient = (address: string, userAgent: string): RequestClient
   userAgent: bounded(userAgent, ENTRY_TEXT.userAgent),
 });
 
-/** Entries of earlier releases lack the optional fields. */
+/** Entries from earlier releases lack the optional fields. */
 export interface RequestEntry {
   readonly requestId: string;
   readonly organizationId: string; // or NO_ORGANIZATION
@@ -81,19 +81,19 @@ export interface RequestText {
     readonly section: 'reasoning' | 'content' | 'call';
     readonly text: string;
   }[];
-  /** Whether some of the text did not fit. */
+  /** Whether part of the text was omitted because it did not fit. */
   readonly cut: boolean;
   /** Present if the request was compared with an earlier one and their prompts differ. */
   readonly difference?: PromptDifference | undefined;
 }
 
-/** The first difference between a request's prompt and the prompt of the response with which it was compared. */
+/** The first difference between a request's prompt and the earlier prompt used for comparison. */
 export interface PromptDifference {
   /** Number of equal tokens before the difference. */
   readonly at: number;
   /** Text directly before the difference, which is the same in both prompts. */
   readonly before: string;
-  /** Text from the difference on, in the earlier prompt and in this one. */
+  /** Text starting at the difference, in the earlier prompt and in this prompt. */
   readonly earlier: string;
   readonly current: string;
 }

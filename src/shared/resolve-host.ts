@@ -1,6 +1,6 @@
-// Resolves host names supplied by clients. getaddrinfo would occupy one of the process's few worker threads for as long
-// as the name's DNS servers take to answer. It cannot be cancelled, and would delay all other lookups, including those
-// of databases and upstream servers. So this module queries DNS servers directly. Names known only to this machine
+// Resolves host names supplied by clients. getaddrinfo would occupy one of the process's few worker threads until the
+// name's DNS servers respond. It cannot be cancelled, and would delay all other lookups, including lookups of databases
+// and upstream servers. Therefore, this module queries DNS servers directly. Names known only to this machine
 // (/etc/hosts, mDNS) are not resolved.
 import { Resolver } from 'node:dns/promises';
 
@@ -19,8 +19,8 @@ const NONE: ReadonlySet<unknown> = new Set(['ENOTFOUND', 'ENODATA']);
 export const isLocalName = (host: string): boolean => LOCAL.test(host);
 
 /**
- * Returns an empty list if the name does not exist or has no address. Rejects if that cannot be determined. Aborting
- * `signal` cancels the queries. `servers` is for tests.
+ * Returns an empty list if the name does not exist or has no address. Rejects if the lookup fails for any other reason.
+ * Aborting `signal` cancels the queries. `servers` is for tests.
  */
 export async function resolveHost(host: string, signal: AbortSignal, servers?: readonly string[]): Promise<Address[]> {
   signal.throwIfAborted();

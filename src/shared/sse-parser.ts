@@ -28,8 +28,8 @@ export interface SseOptions {
   /** Decodes chunks in order. Default: TextDecoder; Node.js has a faster way (utf8-chunks.ts). */
   readonly decode?: (chunk: Uint8Array) => string;
   /**
-   * If an event's data has more than `over` characters, it goes to the object returned by open() instead of to onEvent,
-   * so that it is not held in memory. Comments and unknown fields of that length are skipped.
+   * If an event's data has more than `over` characters, it is passed to the object returned by open() instead of to
+   * onEvent, so that it is not held in memory. Comments and unknown fields of this length are skipped.
    */
   readonly long?: { readonly over: number; open(): SseLongData };
 }
@@ -66,7 +66,7 @@ export class SseParser {
   }
 
   /**
-   * Reports the events that `chunk` completes. The caller may reuse its memory afterwards. Errors thrown by the
+   * Reports the events completed by `chunk`. The caller may reuse the chunk's memory afterwards. Errors thrown by the
    * callbacks propagate. The parser must not be used after an error.
    */
   push(chunk: Uint8Array | string): void {
@@ -98,7 +98,7 @@ export class SseParser {
       if (this.#held !== null || this.#longLine !== null) this.#heldLine(text.slice(at, end));
       else if (this.#data === null && end - at <= this.#maxDirect && text.startsWith(DATA, at) && this.#long === null) {
         const data = text.slice(valueAt(text, at + DATA.length), end);
-        // The usual event, one data line followed by an empty line, is reported without storing its parts.
+        // The usual event, one data line followed by an empty line, is reported without buffering.
         const empty = emptyLine(text, next);
         next += empty;
         if (empty > 0) this.#emit(data);
@@ -109,8 +109,8 @@ export class SseParser {
   }
 
   /**
-   * Reports an event that is cut off by the end of the stream. The standard drops it, but some servers omit the last
-   * empty line. `withLine`: the last line counts even though its line end is missing.
+   * Reports an event that is cut off by the end of the stream. The standard drops such an event, but some servers omit
+   * the last empty line. `withLine`: whether the last line counts even though its line end is missing.
    */
   end(withLine: boolean): void {
     const line = this.#held?.toString().trimEnd() ?? '';
@@ -211,7 +211,7 @@ export class SseParser {
     this.#longLength = 0;
     if (data !== null) this.#emit(data.toString());
     else {
-      // The standard ignores events without data lines. Some servers send them as keep-alives.
+      // The standard ignores events without data lines, which some servers send as keep-alives.
       const event = this.#event;
       this.#event = '';
       this.#id = undefined;
@@ -233,7 +233,7 @@ function indexOr(text: string, character: string, from: number): number {
   return at < 0 ? Infinity : at;
 }
 
-/** One space after the colon is not part of the value. */
+/** A single space after the colon is not part of the value. */
 function valueAt(text: string, at: number): number {
   return text.charCodeAt(at) === SPACE ? at + 1 : at;
 }

@@ -1,4 +1,4 @@
-// An event in the log of a background response. Crosses threads as plain data.
+// An event in the log of a background response. Passed between threads as plain data.
 
 /** An event of a background response, as it was sent to the client. */
 export interface StoredEvent {

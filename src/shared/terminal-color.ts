@@ -1,4 +1,4 @@
-// Colors for terminals. Every function returns its text unchanged unless colors are wanted, so that files, pipes and
+// Colors for terminals. Every function returns its text unchanged unless colors are enabled, so that files, pipes and
 // log collectors get plain text.
 
 import { isatty } from 'node:tty';

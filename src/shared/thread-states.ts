@@ -17,7 +17,7 @@ export class ThreadStates {
     this.#states = new Int32Array(buffer);
   }
 
-  /** `index` starts at 1, as on the bus. */
+  /** `index` starts at 1, like on the bus. */
   set(index: number, state: ThreadState): void {
     Atomics.store(this.#states, index - 1, STATES.indexOf(state));
   }

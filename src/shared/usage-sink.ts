@@ -1,4 +1,4 @@
-// Usage reported by the protocols for each finished generation request, and by the HTTP layer for each refused one.
+// Usage that the protocols report for each finished generation request, and the HTTP layer for each refused request.
 // Contains no prompt or output text.
 
 export interface FinishedUsage {

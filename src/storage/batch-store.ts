@@ -1,5 +1,5 @@
 // Interface for storing batches and their lines. A line is one request of a batch. Several processes may run lines of
-// the same batch; a lease determines which process runs a line. The transaction that ends a line also stores its
+// the same batch; a lease determines which process runs a line. The transaction that completes a line also stores its
 // result, so each line gets exactly one result. Every write resolves when it is durable. A batch of another
 // organization is treated as unknown. The diagram shows the phases of a batch:
 //
@@ -28,7 +28,7 @@ export interface BatchProblem {
   readonly line: number | null;
 }
 
-/** Numbers of tokens. `cached` is part of `input`, and `reasoning` is part of `output`. */
+/** Token counts. `cached` is part of `input`, and `reasoning` is part of `output`. */
 export interface BatchUsage {
   readonly input: number;
   readonly cached: number;
@@ -36,7 +36,7 @@ export interface BatchUsage {
   readonly reasoning: number;
 }
 
-/** The client's parameters of a new batch, and its owner. */
+/** A new batch's owner and the client's parameters for it. */
 export interface NewBatch {
   readonly id: string;
   readonly organizationId: string;
@@ -82,9 +82,9 @@ export interface NewLine {
 /** A line that the claiming process may run until its lease expires. */
 export interface ClaimedLine extends NewLine {
   readonly batch: Batch;
-  /** Changes with each claim, so that a process whose lease was lost cannot end the line. */
+  /** Changes with each claim, so that a process that has lost its lease cannot end the line. */
   readonly token: string;
-  /** Number of earlier claims whose process was lost before it ended or released the line. */
+  /** Number of earlier claims that were lost with their process before the line was ended or released. */
   readonly lost: number;
 }
 
@@ -106,14 +106,14 @@ export interface StoredResult {
 }
 
 export interface BatchListQuery {
-  /** IDs of batches: list the batches that are older than `after`, or newer than `before`. */
+  /** Batch IDs: selects batches that are older than `after` or newer than `before`. */
   readonly after?: string | null | undefined;
   readonly before?: string | null | undefined;
   readonly limit: number;
 }
 
 export interface BatchPage {
-  /** Ordered from the newest to the oldest. */
+  /** Newest first. */
   readonly batches: readonly Batch[];
   readonly more: boolean;
 }
@@ -132,7 +132,10 @@ export interface BatchStore {
   fail(id: string, problems: readonly BatchProblem[]): Promise<void>;
   get(organizationId: string, id: string): Promise<Batch | null>;
   list(organizationId: string, kind: BatchKind, query: BatchListQuery): Promise<BatchPage>;
-  /** Cancels a batch and returns it. A batch that is already ending does not change. Null if it is unknown. */
+  /**
+   * Cancels a batch and returns it, or null if the batch is unknown. A batch that is already ending does not
+   * change.
+   */
   cancel(organizationId: string, id: string): Promise<Batch | null>;
   /** Deletes a finished batch and its results. Resolves to false if the batch is unknown or unfinished. */
   delete(organizationId: string, id: string): Promise<boolean>;
@@ -155,7 +158,7 @@ export interface BatchStore {
   /** With LMDB, releases all claims of other owners, which must be earlier processes that have ended. */
   releaseOthers(owner: string): Promise<void>;
 
-  /** Claims the job of a batch that must be validated, stopped or finalized. Null if there is none. */
+  /** Claims the job of a batch that must be validated, stopped or finalized. Returns null if there is none. */
   claimJob(owner: string, leaseMs: number): Promise<Batch | null>;
   /** Renews the lease on a job. Resolves to false if `owner` no longer holds it. */
   renewJob(id: string, owner: string, leaseMs: number): Promise<boolean>;
@@ -163,7 +166,10 @@ export interface BatchStore {
   releaseJob(id: string, owner: string, delayMs: number): Promise<void>;
   /** Stops all running and validating batches whose `expiresAt` has passed. Returns their number. */
   expire(): Promise<number>;
-  /** Ends up to `limit` lines of a stopping batch that no process is running. Returns the number of ended lines. */
+  /**
+   * Ends up to `limit` lines of a stopping batch, skipping lines that a process is running. Returns the number of
+   * ended lines.
+   */
   stopLines(id: string, limit: number): Promise<number>;
   /** finalizing → ended. Resolves to false in any other phase. */
   end(id: string, files: { outputFileId: string | null; errorFileId: string | null }): Promise<boolean>;
@@ -183,7 +189,7 @@ export interface BatchStore {
 export const MAX_LOST = 20;
 /** Age in ms at which a `messages` batch that is still in `validating` is erased: its creation was interrupted. */
 export const UNBEGUN_MS = 3_600_000;
-/** A claim ends after the line with which its bodies reach this many characters. */
+/** A claim ends after the line that brings its bodies to this many characters. */
 export const CLAIMED_CHARACTERS = 4_194_304;
 /** Maximum number of rows that are erased in one transaction. */
 export const ERASED_AT_ONCE = 500;
@@ -207,7 +213,8 @@ export const newBatchRow = (batch: NewBatch): Batch => ({
   problems: [],
 });
 
-// The functions below are the transitions of the diagram above, which all stores use. Each returns the changed batch.
+// The functions below implement the transitions in the diagram above. All stores use them. Each returns the changed
+// batch.
 
 export function begun(batch: Batch, total: number, model: string | null, now: number): Batch {
   return settled({ ...batch, phase: 'running', inProgressAt: now, total, model }, now);
@@ -269,8 +276,8 @@ export const stoppedOutcome = ({ ending }: Pick<Batch, 'ending'>): 'canceled' | 
 
 /**
  * Orders batches so that organizations take turns: first the oldest batch of each organization, then the second oldest
- * of each. The batches of an organization must be ordered by age. `turn` selects the organization that comes first;
- * increase it with each call.
+ * of each. The batches of an organization must be ordered by age. `turn` selects the organization that comes first; it
+ * must be increased with each call.
  */
 export function inTurns(batches: readonly Batch[], turn: number): Batch[] {
   const byOrganization = new Map<string, Batch[]>();

@@ -1,14 +1,14 @@
 // Collects entries from many callers and writes them in small batches, so that the event loop can serve requests in
-// between. Callers do not wait. If the store is slow or its disk is full, up to MAX_WAITING entries wait here. Further
-// entries are dropped, and a log line reports this. There is one writer per HTTP worker thread and kind of entry, used
-// only on the thread's event loop.
+// between. Callers do not wait. If the store is slow or its disk is full, up to MAX_WAITING entries are queued. Further
+// entries are dropped, which is logged. There is one writer per HTTP worker thread and entry type, used only on the
+// thread's event loop.
 
 import type { Log } from '../telemetry/types.js';
 
 const FLUSH_MS = 250;
 /** Delay after a failed write. */
 const RETRY_MS = 2_000;
-/** Maximum number of entries per write. Writing that many takes a few milliseconds. */
+/** Maximum number of entries per write. A write of this size takes a few milliseconds. */
 const BATCH = 1_000;
 /**
  * Minimum number of entries per write. If more are queued, a write takes only a fraction of the queue, because building
@@ -16,12 +16,12 @@ const BATCH = 1_000;
  */
 const FEWEST = 32;
 const SHARE = 8;
-/** Pause between two batches. Without it, consecutive batches would delay everything that arrives in the meantime. */
+/** Pause between two batches. Without it, consecutive batches would delay requests that arrive in the meantime. */
 const PAUSE_MS = 25;
 const MAX_WAITING = 50_000;
 
 export interface BatchWriterOptions<T> {
-  /** The name of the entries in log lines. */
+  /** The entries' name in log lines. */
   what: string;
   /** Stores all entries, or rejects and stores none. */
   write(batch: readonly T[]): Promise<void>;
@@ -57,7 +57,7 @@ export class BatchWriter<T> {
     return this.#waiting.length;
   }
 
-  /** Resolves when everything added so far has been written or has failed to be written. */
+  /** Resolves when all entries added so far have been written or have failed to be written. */
   async flush(): Promise<void> {
     this.#disarm();
     while (this.#waiting.length > 0) {
@@ -92,7 +92,7 @@ export class BatchWriter<T> {
     this.#arm(PAUSE_MS);
   }
 
-  /** Joins the write in progress, if there is one. */
+  /** Joins the write in progress, or starts one. */
   #once(): Promise<void> {
     return (this.#writing ??= this.#write().finally(() => {
       this.#writing = null;

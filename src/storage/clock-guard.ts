@@ -1,7 +1,7 @@
 // Prevents data with a retention period from being erased when the wall clock jumps ahead. The wall-clock time is
-// stored every hour. If the clock is more than a day ahead of the stored time plus the time that has elapsed since,
-// nothing is erased until servers have run for six more hours, an operator confirms the time (`monolith data sweep
-// --confirm`), or the clock is correct again. There is one guard per process, used only on its event loop.
+// stored every hour. If the clock is more than a day ahead of the stored time plus the elapsed time, no data is erased
+// until servers have run for six more hours, an operator confirms the time (`monolith data sweep --confirm`), or the
+// clock is correct again. There is one guard per process, used only on its event loop.
 
 import { performance } from 'node:perf_hooks';
 import type { ErasureHold } from '../shared/erasure-hold.js';
@@ -30,7 +30,7 @@ export interface ClockRecords {
 
 export interface ClockGuardOptions {
   hold: ErasureHold;
-  /** Called when erasing has been suspended or, with null, is allowed again. */
+  /** Called when erasing is suspended or, with null, when it is allowed again. */
   onHeld: (held: { aheadMs: number; stored: Date } | null) => void;
   /** Called when the record cannot be read or written. Retried every minute. */
   onError: (error: unknown) => void;
@@ -42,11 +42,12 @@ export class ClockGuard implements EraseGate {
   readonly #listeners = new Set<() => void>();
   readonly #elapsed: () => number;
   readonly #timer: NodeJS.Timeout;
-  /** The last trusted wall-clock time, and the monotonic time at which it was read. */
+  /** The last trusted wall-clock time, and the monotonic time of that reading. */
   #wall: number;
   #wallAt: number;
   /**
-   * While erasing is suspended: when that started (monotonic clock), and how long servers had already run before that.
+   * While erasing is suspended: when the suspension started (monotonic clock), and how long servers had already run
+   * before that.
    */
   #held: { since: number; beforeMs: number } | null = null;
   /**
@@ -70,7 +71,7 @@ export class ClockGuard implements EraseGate {
     this.#timer = setInterval(() => void this.tick(), TICK_MS).unref();
   }
 
-  /** Call before any sweep. Rejects if the record cannot be read. */
+  /** Must be called before any sweep. Rejects if the record cannot be read. */
   static async open(records: ClockRecords, options: ClockGuardOptions): Promise<ClockGuard> {
     const guard = new ClockGuard(records, await records.read(), options);
     guard.allows();
@@ -93,7 +94,7 @@ export class ClockGuard implements EraseGate {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Call every minute. Picks up a confirmation, and stores the clock once an hour. Never rejects. */
+  /** Must be called every minute. Picks up a confirmation, and stores the clock once an hour. Never rejects. */
   tick(): Promise<void> {
     return (this.#work = this.#work
       .then(async () => {
@@ -141,7 +142,7 @@ export class ClockGuard implements EraseGate {
     return this.#held === null ? 0 : this.#held.beforeMs + elapsed - this.#held.since;
   }
 
-  /** Adopts a time stored by others, because another process trusts it or an operator has confirmed it. */
+  /** Adopts a time that another process trusts or that an operator has confirmed. */
   async #learn(): Promise<void> {
     const record = await this.records.read();
     if (record === null || record.wall === this.#stored?.wall) return;

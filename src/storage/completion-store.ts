@@ -1,4 +1,4 @@
-// Storage port for chat completions that clients asked to store (see docs/internals/storage.md for the
+// Storage port for chat completions that clients asked to be stored (see docs/internals/storage.md for the
 // implementations). Every write resolves when it is durable. Completions of other organizations are treated as unknown.
 
 /** Properties of a stored completion, without its text. */
@@ -25,12 +25,12 @@ export interface NewCompletion extends Omit<StoredCompletion, 'messages' | 'size
 }
 
 export interface CompletionQuery {
-  /** Null: any model. */
+  /** Null selects any model. */
   readonly model: string | null;
   /** Key-value pairs that the metadata must contain. */
   readonly metadata: Readonly<Record<string, string>>;
   readonly newestFirst: boolean;
-  /** ID of the completion after which the page starts. The completion may have been deleted. Null: first page. */
+  /** ID of the completion after which the page starts; null = first page. The completion may have been deleted. */
   readonly after: string | null;
   readonly limit: number;
 }
@@ -42,7 +42,7 @@ export interface CompletionPage {
 
 export interface MessageQuery {
   readonly newestFirst: boolean;
-  /** Index of the message after which the page starts. Null: first page. */
+  /** Index of the message after which the page starts; null = first page. */
   readonly after: number | null;
   readonly limit: number;
 }
@@ -67,16 +67,19 @@ export interface CompletionStore {
   ): Promise<StoredCompletion | null>;
   /** Lists completions by creation time. If they are large, a page may have fewer than `limit` entries. */
   list(organizationId: string, query: CompletionQuery): Promise<CompletionPage>;
-  /** Lists the messages of a request. Null in the same cases as head(). Large pages are cut as in list(). */
+  /**
+   * Lists the messages of a request. Returns null in the same cases as head(). Large pages are shortened as in
+   * list().
+   */
   messages(organizationId: string, id: string, query: MessageQuery): Promise<MessagePage | null>;
-  /** Resolves to false in the cases in which head() returns null. */
+  /** Resolves to false if head() would return null. */
   delete(organizationId: string, id: string): Promise<boolean>;
   eraseOrganization(organizationId: string): Promise<void>;
   /** Erases completions past their retention. Resolves to the number of erased completions. */
   sweep(): Promise<number>;
 }
 
-/** Maximum characters of a page's entries in total. A single larger entry is a page of its own. */
+/** Maximum total number of characters in a page's entries. A single larger entry forms a separate page. */
 export const MAX_PAGE_SIZE = 8 * 1024 * 1024;
 
 /** Whether a completion has the model and the metadata of the query. */

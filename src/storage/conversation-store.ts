@@ -16,12 +16,13 @@ export interface ConversationItem extends StoredItem {
 
 export interface AppendOptions {
   /**
-   * Number of conversation items that this response had as input. If items have been added since, its `compaction`
-   * items are not stored, because they would replace items that they do not summarize.
+   * Number of conversation items that were this response's input. If items have been added since, the response's
+   * `compaction` items are not stored, because they would replace items that they do not summarize.
    */
   readonly read?: number | undefined;
   /**
-   * Adds nothing if the conversation already has an item with this ID, so that an unconfirmed write can be repeated.
+   * If the conversation already contains an item with this ID, no items are added, so that an unconfirmed write can be
+   * repeated.
    */
   readonly unless?: string | undefined;
 }
@@ -47,7 +48,10 @@ export interface ConversationStore {
   create(conversation: NewConversation, items: readonly ConversationItem[]): Promise<void>;
   /** Returns the conversation without its items, or null if it is unknown, deleted or past its retention. */
   head(organizationId: string, id: string): Promise<ConversationHead | null>;
-  /** Returns conversations without their items, newest first. `before`: only those with a lower ID. Null: all. */
+  /**
+   * Returns conversations without their items, newest first. `before`: returns only conversations with a lower ID;
+   * null = all.
+   */
   list(organizationId: string, limit: number, before: string | null): Promise<ConversationHead[]>;
   /** Replaces the metadata. Returns null in the same cases as head(). */
   setMetadata(
@@ -56,9 +60,9 @@ export interface ConversationStore {
     metadata: Readonly<Record<string, string>>,
   ): Promise<ConversationHead | null>;
   /**
-   * Appends either all items or none, and renews the retention. Resolves to false in the cases in which head() returns
-   * null. Rejects with ApiError 422 if the conversation would become too large. The output of responses is always
-   * accepted, because it has already been generated.
+   * Appends either all items or none, and renews the retention. Resolves to false if head() would return null. Rejects
+   * with ApiError 422 if the conversation would become too large. The output of responses is always accepted, because
+   * it has already been generated.
    */
   append(
     organizationId: string,
@@ -69,8 +73,8 @@ export interface ConversationStore {
   /** Returns all items in order, with the bytes of their images. Returns null in the same cases as head(). */
   items(organizationId: string, id: string): Promise<readonly ConversationItem[] | null>;
   /**
-   * Returns a page of items in order. An ID that occurs twice is listed at its first position. 'no item': the
-   * conversation has no item with the ID `after`.
+   * Returns a page of items in order. An ID that occurs twice is listed at its first position. Resolves to 'no item' if
+   * the conversation has no item with the ID `after`.
    */
   page(organizationId: string, id: string, query: ItemPageQuery): Promise<ItemPage | 'no conversation' | 'no item'>;
   /** Returns the first item with this ID, with the bytes of its images. Returns null if there is none. */
@@ -86,7 +90,7 @@ export interface ConversationStore {
 
 export interface ConversationSettings {
   readonly retention_days: number;
-  /** Maximum number of conversations per organization. Absent: unlimited. */
+  /** Maximum number of conversations per organization. Default: unlimited. */
   readonly max_conversations?: number;
 }
 

@@ -1,6 +1,6 @@
 // Ensures that only one server uses a data directory. The kernel holds the lock on a file in the directory, so the lock
-// also works between containers that share the directory. It is released regardless of how the process ends, so it is
-// never stale. The file's content only names the holder.
+// also works between containers that share the directory. It is released however the process ends, so it is never
+// stale. The file's content only identifies the holder.
 
 import {
   closeSync,
@@ -58,7 +58,7 @@ function openLocked(dataDir: string): number {
   for (;;) {
     let descriptor: number | null = null;
     try {
-      // Node opens files close-on-exec, so child processes do not inherit the lock
+      // Node.js opens files close-on-exec, so child processes do not inherit the lock.
       descriptor = openSync(lockPath(dataDir), 'a+', 0o600);
       const locked = loadAddon().lockFile(descriptor);
       if (!locked) {
@@ -82,7 +82,7 @@ function isAt(path: string, descriptor: number): boolean {
   return there?.ino === held.ino && there.dev === held.dev;
 }
 
-/** The address of a running server. Written when the server is ready, removed when it ends. */
+/** The address of a running server. Written when the server is ready, and removed when it exits. */
 export interface ServerRecord {
   pid: number;
   url: string;
@@ -112,7 +112,7 @@ export function readServerRecord(dataDir: string): ServerRecord | null {
     )
       return { pid: record.pid, url: record.url };
   } catch {
-    // missing or incomplete, which is the same as no record
+    // Missing or incomplete, which is treated as no record.
   }
   return null;
 }

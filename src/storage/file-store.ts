@@ -9,12 +9,12 @@ import type { ApiError } from '../shared/errors.js';
 export const ROW_BYTES = 1024 ** 2;
 
 /**
- * A file or part counts toward the total sizes as at least this many bytes, because its entry also takes space.
+ * Minimum number of bytes that a file or part counts toward the total sizes, because its entry also takes space.
  * Otherwise, the number of empty files would be unlimited.
  */
 export const MIN_COUNTED_BYTES = 1_024;
 
-/** Age in seconds at which a file that is still incomplete is erased, for example after a crash. */
+/** Age, in seconds, at which an incomplete file is erased, for example after a crash. */
 export const UNFINISHED_S = 7_200;
 
 export interface FileSettings {
@@ -29,14 +29,14 @@ export interface FileSettings {
   readonly total_bytes: number;
 }
 
-/** The properties of a file that its creator sets. */
+/** The file properties set by its creator. */
 export interface FileDescription {
   readonly purpose: string;
   readonly filename: string;
   readonly mediaType: string;
   /** In seconds since 1970. */
   readonly expiresAt: number;
-  /** In seconds since 1970. Default: the time at which the file is completed. */
+  /** In seconds since 1970. Defaults to the time at which the file is completed. */
   readonly createdAt?: number;
 }
 
@@ -48,15 +48,15 @@ export interface StoredFile extends FileDescription {
 }
 
 /**
- * Writes the contents of a file or part. If write() or finish() rejects, everything written so far is discarded. Wait
- * for each call to settle before the next one.
+ * Writes the contents of a file or part. If write() or finish() rejects, everything written so far is discarded. Each
+ * call must settle before the next one is made.
  */
 export interface ContentWriter<Description, Result> {
   /** Number of bytes passed to write() so far. */
   readonly bytes: number;
   /**
    * Copies the bytes, and resolves when the writer is ready for more. Rejects with ApiError 413 if the file is too
-   * large, 400 if the organization's files would exceed their limit, and 503 if the files of all organizations would.
+   * large, 400 if the organization's files would exceed their limit, and 503 if all organizations' files would.
    */
   write(bytes: Uint8Array): Promise<void>;
   /** Completes the file or part. Only then can it be found. */
@@ -69,13 +69,13 @@ export type FileWriter = ContentWriter<FileDescription, StoredFile>;
 
 export interface NewFileOptions {
   /**
-   * Whether the limits per file and per organization apply. Default: true. False for files that the server itself
-   * creates, such as the results of a batch. They still count toward the total sizes, and `total_bytes` still applies.
+   * Whether the limits per file and per organization apply. Defaults to true. False for files that the server itself
+   * creates, such as batch results. These still count toward the total sizes, and `total_bytes` still applies.
    */
   readonly limited?: boolean;
   /**
-   * ID of the new file. Default: a new ID. If a file with this ID exists when the writer finishes, the written contents
-   * are discarded, and finish() resolves to the existing file.
+   * ID of the new file. Defaults to a new ID. If a file with this ID exists when the writer finishes, the written
+   * contents are discarded, and finish() resolves to the existing file.
    */
   readonly id?: string;
 }
@@ -83,7 +83,10 @@ export interface NewFileOptions {
 export interface FileListQuery {
   readonly purpose?: string | undefined;
   readonly newestFirst: boolean;
-  /** List the files after this ID. Must be a well-formed file ID, but need not exist. Null: start at the beginning. */
+  /**
+   * ID after which the list starts; null = start at the beginning. Must be a well-formed file ID, but need not
+   * exist.
+   */
   readonly after: string | null;
   readonly limit: number;
 }
@@ -95,9 +98,9 @@ export interface FilePage {
 }
 
 export interface ReadOptions {
-  /** Offset of the first byte to read. Default: 0. */
+  /** Offset of the first byte to read. Defaults to 0. */
   readonly start?: number;
-  /** Offset after the last byte to read. Default: the size of the file. */
+  /** Offset after the last byte to read. Defaults to the file size. */
   readonly end?: number;
   /** If this holder has a hold on the file (see hold()), the file is read even if it is deleted or expired. */
   readonly holder?: string;
@@ -108,7 +111,7 @@ export interface FileStore {
   create(organizationId: string, options?: NewFileOptions): FileWriter;
   /**
    * Resolves to null if the file is unknown, deleted or expired. With a `holder`, also finds deleted and expired files
-   * on which this holder has a hold.
+   * that this holder has a hold on.
    */
   get(organizationId: string, id: string, holder?: string): Promise<StoredFile | null>;
   list(organizationId: string, query: FileListQuery): Promise<FilePage>;
@@ -125,7 +128,7 @@ export interface FileStore {
   /**
    * Places a hold on a file: its contents are kept until release(), even if the file is deleted or expires. Holds are
    * stored, so they survive restarts. `holder` is the ID of the object that needs the file, such as a batch. A repeated
-   * call has no effect. Resolves to null if get() would.
+   * call has no effect. Resolves to null if get() would resolve to null.
    */
   hold(organizationId: string, id: string, holder: string): Promise<StoredFile | null>;
   /** Removes a hold. Erases the file if it is deleted or expired and has no other hold. */
@@ -137,15 +140,15 @@ export interface FileStore {
   usedBytes(organizationId: string): Promise<number>;
   eraseOrganization(organizationId: string): Promise<void>;
   /**
-   * Removes each hold for which `isNeeded` resolves to false. A hold outlives its need if a process crashes between the
-   * end of its holder and release().
+   * Removes each hold for which `isNeeded` resolves to false. A hold becomes obsolete if a process crashes after the
+   * holder has finished but before release().
    */
   releaseUnneeded(isNeeded: (organizationId: string, holder: string) => Promise<boolean>): Promise<void>;
   /** Erases expired files without a hold, and abandoned incomplete files. Returns the number of expired files. */
   sweep(): Promise<number>;
 }
 
-/** Returns the number of bytes as which a row counts toward the total sizes. */
+/** Returns the number of bytes that a row counts toward the total sizes. */
 export const countedBytes = (position: number, row: Uint8Array): number =>
   position === 0 ? Math.max(MIN_COUNTED_BYTES, row.length) : row.length;
 

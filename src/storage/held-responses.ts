@@ -1,6 +1,6 @@
 // Tracks which responses are held, that is, protected from erasure. Holds are counted in memory shared by all threads,
-// with one row of counters per thread. IDs are hashed to counters. An ID that shares a counter with a held ID counts as
-// held too, which only delays its erasure until a later sweep. A thread writes only its own row.
+// with one row of counters per thread. IDs are hashed to counters. An ID that shares a counter with a held ID also
+// counts as held, which only delays its erasure until a later sweep. A thread writes only its own row.
 
 const SLOTS = 8_192;
 

@@ -1,4 +1,4 @@
-// How a stored response's items are split into pages and indexed by lookup key, in every kind of database. No side
+// Splits a stored response's items into pages and indexes them by lookup key, for every type of database. No side
 // effects.
 
 import { createHash } from 'node:crypto';
@@ -29,7 +29,7 @@ export interface ItemPage {
   rows: ItemRow[];
 }
 
-/** The pages of an input; at least one, so that an empty input is stored too. */
+/** Returns the pages of an input: at least one, so that an empty input is also stored. */
 export function pages(rows: readonly ItemRow[]): ItemPage[] {
   let page: ItemPage = { first: 0, rows: [] };
   const all = [page];
@@ -53,7 +53,7 @@ const PLAIN_ITEM_ID = /^[\w.:-]{1,128}$/;
 export const itemKey = (itemId: string): string =>
   PLAIN_ITEM_ID.test(itemId) ? itemId : `#${createHash('sha256').update(itemId, 'utf8').digest('hex')}`;
 
-/** The size of rows, as counted toward the chain limit. */
+/** The size of rows that counts toward the chain limit. */
 export const sizeOf = (rows: readonly Pick<ItemRow, 'item'>[]): number =>
   rows.reduce((size, { item }) => size + itemSize(item), 0);
 

@@ -1,10 +1,10 @@
-// The size of stored items, as counted toward the chain limit: the characters of their text, plus a constant for each
+// The size of stored items that counts toward the chain limit: the characters of their text, plus a constant for each
 // part, because many small parts also take time. No side effects.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
-/** Maximum size of a chain: far larger than any context window, and small enough to be read as a whole. */
+/** Maximum size of a chain: far larger than any context window, but small enough to be read in one piece. */
 export const MAX_CHAIN_SIZE = 64 * 1024 * 1024;
 
 /** Maximum number of responses per chain. Reading a chain this long takes tens of milliseconds. */
@@ -13,7 +13,7 @@ export const MAX_CHAIN = 10_000;
 /** How many seconds a background response's event log is kept after its end. */
 export const LOG_S = 3_600;
 
-/** 422: the chain has too many responses. */
+/** Returns the 422 error for a chain with too many responses. */
 export const chainTooDeep = (): ApiError =>
   apiError(
     'response_not_usable',
@@ -21,7 +21,7 @@ export const chainTooDeep = (): ApiError =>
     'previous_response_id',
   );
 
-/** 422: the chain has too much text. */
+/** Returns the 422 error for a chain with too much text. */
 export const chainTooLong = (): ApiError =>
   apiError(
     'response_not_usable',

@@ -5,7 +5,7 @@
 import type { StoredEvent } from '../shared/stored-event.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 
-/** A stored item: its Responses API form including its ID, plus the bytes of loaded images. */
+/** A stored item: its Responses API form, including its ID, plus the bytes of loaded images. */
 export interface StoredItem {
   readonly id: string;
   /**
@@ -15,7 +15,10 @@ export interface StoredItem {
   readonly item: Readonly<Record<string, unknown>>;
   /** Bytes of the item's images, by index among its image parts. */
   readonly images?: readonly Uint8Array[] | undefined;
-  /** The same ID occurred earlier in the chain or in the same input; the item is listed only there. */
+  /**
+   * Whether the same ID occurred earlier in the chain or in the same input. If so, the item is listed only at the
+   * earlier position.
+   */
   readonly repeats?: boolean | undefined;
 }
 
@@ -39,7 +42,7 @@ export interface ResponseHead {
   readonly previousId: string | null;
 }
 
-/** A response as a client retrieves it. */
+/** A response, as retrieved by a client. */
 export interface StoredResponse extends ResponseHead {
   /** The resource as last published, including its output. */
   readonly resource: Readonly<Record<string, unknown>>;
@@ -51,13 +54,13 @@ export interface ChainedResponse extends ResponseHead {
   readonly output: readonly StoredItem[];
 }
 
-/** The data of a save. */
+/** The data to save. */
 export interface ResponseRecord extends StoredResponse, ChainedResponse {
-  /** createdAt with fractional seconds, for the order in list(); defaults to createdAt. */
+  /** createdAt with fractional seconds, which determines the order in list(); defaults to createdAt. */
   readonly madeAt?: number | undefined;
 }
 
-/** A chain that is not erased until release() is called. release() may be called repeatedly. */
+/** A chain that is protected from erasure until release() is called. release() may be called repeatedly. */
 export interface HeldChain {
   /** Root first. */
   readonly responses: readonly ChainedResponse[];
@@ -66,7 +69,7 @@ export interface HeldChain {
 
 export interface ItemPageQuery {
   newestFirst: boolean;
-  /** ID of the item after which the page starts; null: from the beginning. */
+  /** ID of the item after which the page starts; null = from the beginning. */
   after: string | null;
   limit: number;
   /** Whether to load the bytes of images. */
@@ -78,10 +81,10 @@ export interface ItemPage {
   readonly more: boolean;
 }
 
-/** Completes responses whose generation was lost, and logs that lack their last events. */
+/** Completes interrupted responses, and logs that lack their last events. */
 export interface LogFinalizer {
   /**
-   * Returns an unfinished response as a failed one, with the content of its log. `usage`: the usage recorded with its
+   * Converts an unfinished response to a failed one, with the content of its log. `usage`: the usage recorded with its
    * last events; null if there is no usage to count.
    */
   fail(response: StoredResponse, log: readonly StoredEvent[], usage: FinishedUsage | null): Failed;
@@ -122,39 +125,40 @@ export interface ResponseStore {
    * deleted after that, later saves do nothing.
    */
   save(record: ResponseRecord): Promise<void>;
-  /** Null if the response is unknown, deleted, past its retention, or belongs to another organization. */
+  /** Resolves to null if the response is unknown, deleted, past its retention, or belongs to another organization. */
   head(organizationId: string, id: string): Promise<ResponseHead | null>;
   /** The size of the chain that ends with `id`; see itemSize(). 0 if there is none. */
   size(organizationId: string, id: string): Promise<number>;
-  /** Null in the same cases as head(). */
+  /** Resolves to null in the same cases as head(). */
   get(organizationId: string, id: string): Promise<StoredResponse | null>;
   /**
-   * The chain that ends with `id`, held before it is read. The caller releases it after saving a continuation. Until
-   * then, it can be continued even if it is deleted, although its IDs are reported as not found. Null if get() is null,
-   * or if an ancestor was erased before the response was saved. Ancestors that were deleted or have expired are part of
-   * the chain for as long as a newer response needs them. Rejects with ApiError 422 if the chain is longer than
-   * MAX_CHAIN or larger than MAX_CHAIN_SIZE; the request's own input does not count.
+   * Returns the chain that ends with `id`, held before it is read. The caller releases it after saving a continuation.
+   * Until then, it can be continued even if it is deleted, although its IDs are reported as not found. Resolves to null
+   * if get() would, or if an ancestor was erased before the response was saved. Ancestors that were deleted or have
+   * expired are part of the chain for as long as a newer response needs them. Rejects with ApiError 422 if the chain is
+   * longer than MAX_CHAIN or larger than MAX_CHAIN_SIZE; the request's own input does not count.
    */
   chain(organizationId: string, id: string): Promise<HeldChain | null>;
   /**
-   * The items from which a response was generated, including the remaining part of its chain. An ID that occurs twice
-   * is listed at its first position. Reads no more than the page. Returns 'no response' if get() is null, and 'no item'
-   * if `after` is not one of its items.
+   * Returns the items from which a response was generated, including the remaining part of its chain. An ID that occurs
+   * twice is listed at its first position. Reads no more than the page. Resolves to 'no response' if get() would
+   * resolve to null, and to 'no item' if `after` is not one of the response's items.
    */
   inputItems(organizationId: string, id: string, page: ItemPageQuery): Promise<ItemPage | 'no response' | 'no item'>;
   /**
-   * Items by ID, from any of the organization's readable responses; if several have the ID, from the newest. In the
-   * order of `ids`, until the total size of the preceding items exceeds `maxSize`; see itemSize().
+   * Returns items by ID, from any of the organization's readable responses; if several contain the ID, from the newest.
+   * The items are in the order of `ids`, and end when the total size of the preceding items exceeds `maxSize`; see
+   * itemSize().
    */
   items(organizationId: string, ids: Iterable<string>, maxSize: number): Promise<ReadonlyMap<string, StoredItem>>;
   /**
-   * An organization's stored responses, newest first. `after`: the `next` value from the previous page. Null if it is
-   * invalid.
+   * Returns an organization's stored responses, newest first. `after`: the `next` value from the previous page.
+   * Resolves to null if `after` is invalid.
    */
   list(organizationId: string, limit: number, after: string | null): Promise<ResponsePage | null>;
-  /** Erases everything that an organization has stored. Resolves to the number of responses. */
+  /** Erases all of an organization's stored responses. Resolves to their number. */
   eraseOrganization(organizationId: string): Promise<number>;
-  /** False if not found. Items are kept until no descendant needs them. */
+  /** Resolves to false if not found. Items are kept until no descendant needs them. */
   delete(organizationId: string, id: string): Promise<boolean>;
   /**
    * Appends to a background response's event log; ignored if the response was deleted. The log is kept for an hour
@@ -162,17 +166,17 @@ export interface ResponseStore {
    */
   appendEvents(id: string, events: readonly StoredEvent[], usage?: FinishedUsage | null): Promise<void>;
   /**
-   * Events with a sequence number above `after`, in order, at least `atLeast` of them if available. Null if there is no
-   * log, or if it has been erased.
+   * Returns the events with a sequence number above `after`, in order, at least `atLeast` of them if available.
+   * Resolves to null if there is no log or it has been erased.
    */
   events(id: string, after: number, atLeast?: number): Promise<readonly StoredEvent[] | null>;
-  /** The last event in the log. Null if there is no log, or if it has been erased. */
+  /** Returns the last event in the log. Resolves to null if there is no log or it has been erased. */
   lastEvent(id: string): Promise<StoredEvent | null>;
   /**
    * Ends every queued or running background response through `finalizer`, and completes the logs of responses that have
    * already ended. By default, covers all responses that were running when the process ended; with `isRunning`, only
-   * those for which it returns false. Yields each failed response after it is stored; a later error does not roll back
-   * earlier ones.
+   * responses for which it returns false. Yields each failed response after it is stored; a later error does not roll
+   * back earlier ones.
    */
   failUnfinished(
     finalizer: LogFinalizer,

@@ -1,5 +1,5 @@
-// The Unix socket in the data directory on which a running server reports its status. Only the user that runs the
-// server can connect, as with the other files there.
+// The Unix socket in the data directory that a running server uses to report its status. Only the server's user can
+// connect, as for the other files in the directory.
 
 import { closeSync, constants, openSync } from 'node:fs';
 import { join } from 'node:path';

@@ -10,9 +10,9 @@ export type Key = string | (string | number)[];
 export interface Table<V> {
   /** Reads committed data, including other processes' writes. */
   get(key: Key): V | undefined;
-  /** Entries in key order, `from` inclusive, `to` exclusive. */
+  /** Returns the entries in key order, `from` inclusive, `to` exclusive. */
   range(options?: KeyRange): Iterable<{ key: Key; value: V }>;
-  /** Only the keys; no values are read. */
+  /** Returns only the keys, without reading any values. */
   keys(options?: KeyRange): Iterable<Key>;
   /** Resolves when the value is on disk. Within a transaction, it is written immediately and failures are thrown. */
   put(key: Key, value: V): Promise<void>;
@@ -36,8 +36,8 @@ export interface Store {
   /** Commits all of `work`'s writes together or not at all; `work` must not await. Resolves when they are on disk. */
   transaction<T>(work: () => T): Promise<T>;
   /**
-   * Makes later reads see everything that other threads and processes have committed so far, not only up to the start
-   * of this event-loop turn.
+   * Makes all commits of other threads and processes so far visible to later reads, not only commits up to the start of
+   * this event-loop turn.
    */
   refresh(): void;
   close(): Promise<void>;
@@ -46,8 +46,8 @@ export interface Store {
 /** An opened store, which also reports its failure. */
 export interface OpenedStore extends Store {
   /**
-   * Why the store has failed; null if it has not. After a failure, nothing can be written until the database is
-   * reopened: every write rejects and every read throws ApiError 503 maintenance.
+   * Why the store has failed; null if it has not. After a failure, the database must be reopened: until then, every
+   * write rejects and every read throws ApiError 503 maintenance.
    */
   readonly failure: StorageError | null;
   /** `listener` is called once, or immediately if the store has already failed. */
@@ -149,7 +149,7 @@ export const TABLES = [
 ] as const;
 export type TableName = (typeof TABLES)[number];
 
-/** Persistent state that cannot be used. The message says what to do. */
+/** Thrown if persistent state cannot be used. The message says what to do. */
 export class StorageError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });
@@ -157,7 +157,10 @@ export class StorageError extends Error {
   }
 }
 
-/** A write that LMDB rolled back completely, for example because the disk is full. Later writes may succeed. */
+/**
+ * Thrown for a write that LMDB rolled back completely, for example because the disk is full. Later writes may
+ * succeed.
+ */
 export class UndoneWrite extends StorageError {}
 
 /** The error that a client receives for a write that was not stored. The reason is kept in `cause`. */

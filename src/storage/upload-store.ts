@@ -6,11 +6,11 @@ import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 import type { ContentWriter, FileDescription, StoredFile } from './file-store.js';
 
-/** Seconds after its creation at which an upload expires and can no longer be completed. */
+/** Lifetime of an upload in seconds, counted from its creation. After that, it can no longer be completed. */
 export const UPLOAD_S = 3_600;
-/** Seconds after its `expiresAt` for which the record of an upload is kept, whatever its status. */
+/** How long an upload's record is kept after its `expiresAt`, in seconds, regardless of its status. */
 export const ENDED_UPLOAD_S = 86_400;
-/** Maximum number of an organization's uploads whose records are kept. */
+/** Maximum number of upload records kept per organization. */
 export const MAX_UPLOADS = 2_000;
 /** Maximum number of parts of an upload. */
 export const MAX_PARTS = 1_000;
@@ -21,7 +21,7 @@ export interface NewUpload extends Omit<FileDescription, 'expiresAt' | 'createdA
   /** Size of the complete file in bytes, as declared by the client. */
   readonly bytes: number;
   readonly createdAt: number; // seconds since 1970
-  /** Lifetime of the file in seconds, counted from the completion of the upload. Null: files.retention_days. */
+  /** Lifetime of the file in seconds, counted from the completion of the upload. Null selects files.retention_days. */
   readonly fileLifetimeS: number | null;
 }
 
@@ -48,7 +48,7 @@ export interface UploadStore {
   addPart(upload: StoredUpload): PartWriter;
   /** Returns the parts of an upload, in no particular order. */
   parts(upload: StoredUpload): Promise<readonly UploadPart[]>;
-  /** Reads the contents of the parts in the given order. */
+  /** Reads the contents of the given parts, in order. */
   read(parts: readonly UploadPart[]): AsyncIterable<Uint8Array>;
   /**
    * Creates a file from `parts` in the given order, and discards all other parts of the upload. Rejects with ApiError

@@ -1,4 +1,4 @@
-// Iterates over a large table in short transactions, so that other work never has to wait for long.
+// Iterates over a large table in short transactions, so that other work never has to wait long.
 
 import type { Key, KeyRange, Store, Table } from './store.js';
 

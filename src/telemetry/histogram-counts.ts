@@ -1,5 +1,5 @@
 // Histograms and counters for values that every request and token updates. prom-client's own classes validate, hash and
-// look up the labels for each value, which would cost more than all other telemetry and create garbage. The exported
+// look up the labels for each value, which would cost more than all other telemetry and allocate garbage. The exported
 // form is the same. Event-loop thread only.
 
 /** How a metric is presented to Prometheus and in the documentation. */
@@ -10,7 +10,7 @@ export interface MetricDeclaration {
   readonly labels: readonly string[];
 }
 
-/** The buckets for one combination of labels. Callers keep the object; observing a value allocates nothing. */
+/** The buckets for one combination of labels. Callers keep the object; observing a value does not allocate memory. */
 export class BucketCounts {
   readonly #counts: Float64Array; // by bucket; the last one has no upper bound
   #sum = 0;
@@ -28,7 +28,7 @@ export class BucketCounts {
     this.#sum += value * count;
   }
 
-  /** The cumulative form needed for a scrape: the number of values up to each bound, their sum and their count. */
+  /** The cumulative form required for a scrape: the number of values up to each bound, their sum and their count. */
   series(): { upTo: number[]; sum: number; count: number } {
     let total = 0;
     const upTo = Array.from(this.#counts, (count) => (total += count));
@@ -45,7 +45,7 @@ type Level = Map<string, unknown>; // nested maps by label; the last level holds
 
 /**
  * Counts by label values, in the order of the label names. The number of entries is bounded by the number of possible
- * label values. Looking up an existing entry allocates nothing.
+ * label values. Looking up an existing entry does not allocate memory.
  */
 class ByLabels<L extends string, T> {
   readonly #root: Level = new Map();

@@ -10,7 +10,8 @@ import type { MetricJson } from './renamed-metrics.js';
 import type { SpanCounts } from './traces/span-queue.js';
 import type { CountersGauges, EngineGauges, PageTierTotals } from './types.js';
 
-// Fine-grained below 10 ms, for the HTTP server's share of TTFT. The largest buckets are minutes, for prefill on a CPU.
+// Buckets for latencies: fine-grained below 10 ms, for the HTTP server's share of TTFT, and up to minutes, for prefill
+// on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 /** Buckets for delays that should be negligible. */
 const DELAY = [
@@ -365,7 +366,7 @@ export class Instruments {
     this.mcpCallSeconds.observe({ outcome }, seconds);
   }
 
-  /** Null: Redis is not configured, so its metrics are not exported. */
+  /** Null if Redis is not configured, in which case its metrics are not exported. */
   counters(gauges: CountersGauges | null): void {
     if (gauges === null) return;
     this.redisUnavailable ??= new Gauge({
@@ -391,7 +392,7 @@ export class Instruments {
 
   alerting(active: Readonly<Record<string, number>>): void {
     for (const [kind, count] of Object.entries(active)) this.alertIncidents.set({ kind }, count);
-    // Exported from the start, because Prometheus does not see the increase of a series that begins with 1.
+    // Exported from the start, because Prometheus does not detect an increase in a series that starts at 1.
     for (const destination of ['mail', 'webhook', 'slack'])
       for (const outcome of ['delivered', 'retried', 'failed']) this.alertDeliveries.of({ destination, outcome });
   }
@@ -496,7 +497,7 @@ export function declaredMetrics(): MetricDeclaration[] {
   return instruments.declared();
 }
 
-// The engine maintains the total; the counter only exports it.
+// The engine maintains the total, which the counter only exports.
 function advance<L extends string>(counter: Counter<L>, labels: Record<L, string>, total: number): void {
   counter.remove(labels);
   counter.inc(labels, total);

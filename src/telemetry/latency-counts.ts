@@ -1,5 +1,5 @@
 // Counts times in buckets, each wider than the previous one by a twelfth of an octave (about 6%). Counts from several
-// threads and several seconds add up bucket by bucket. Counting allocates nothing.
+// threads and several seconds add up bucket by bucket. Counting does not allocate memory.
 
 const PER_OCTAVE = 12;
 /** Times shorter than this fall into the first bucket. */
@@ -19,7 +19,7 @@ export function latencyBucket(ms: number): number {
   return Math.min(LATENCY_BUCKETS - 1, Math.floor(Math.log2(ms / MIN_MS) * PER_OCTAVE));
 }
 
-/** Quantiles of the counts, each the middle of its bucket. Null if nothing was counted. */
+/** Returns quantiles of the counts, each the middle of its bucket, or null if nothing was counted. */
 export function quantiles(counts: Readonly<Uint32Array>): Quantiles | null {
   const count = total(counts);
   if (count === 0) return null;
@@ -45,7 +45,7 @@ export function quantile(counts: Readonly<Uint32Array>, share: number, count: nu
   return 0;
 }
 
-/** Sums over the last `rounds` rounds. Counts added now are subtracted again `rounds` calls later. */
+/** Sums over the last `rounds` rounds. Each round's counts are subtracted again `rounds` calls later. */
 export class SlidingCounts {
   readonly sum = new Uint32Array(LATENCY_BUCKETS);
   readonly #rounds: (Uint32Array | null)[];

@@ -10,7 +10,7 @@ import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
 // addition to that one.
 const LOOP_RESOLUTION_MS = 20;
 
-/** The routes of the OpenAI and Anthropic formats, and of Ollama's. */
+/** Routes of the OpenAI, Anthropic and Ollama formats. */
 const API_PATH = /^\/(v1|api)\//;
 
 export interface LiveTaken {
@@ -29,7 +29,7 @@ export interface LiveTaken {
 
 /** Maximum number of keys counted separately between two samples; further keys are counted together. */
 const MAX_KEYS = 1_000;
-/** Identifies all keys that are counted together. */
+/** Stands for all further keys, which are counted together. */
 const OTHERS = { organizationId: '', keyId: '' };
 
 /** One model's counts. Callers keep the object, so there is no lookup per token. */
@@ -103,9 +103,9 @@ export class LiveCounts {
     return counter;
   }
 
-  /** Counts only API requests, because dashboard requests, probes and scrapes say nothing about the load. */
+  /** Counts only API requests, because dashboard requests, probes and scrapes do not reflect the load. */
   request({ path, method, status, failure, outcome, organizationId, keyId, fields }: RequestRecord): void {
-    // Requests that only read, and those that the client made wrong or cancelled, say nothing about failures.
+    // Read-only requests, invalid requests and cancelled requests do not reflect server failures.
     const finalStatus = failure?.status ?? status;
     if (API_PATH.test(path) && method !== 'GET' && (finalStatus >= 500 || (finalStatus >= 200 && finalStatus < 400))) {
       this.#apiRequests++;

@@ -30,7 +30,7 @@ export class LogFile {
     private readonly maxBytes: number,
   ) {}
 
-  /** Starts writing. Until then, lines are only queued, because the data directory may belong to another server. */
+  /** Starts writing. Before that, lines are only queued, because the data directory may belong to another server. */
   open(): void {
     if (this.#isOpen) return;
     this.#isOpen = true;
@@ -83,7 +83,7 @@ export class LogFile {
         this.#reopen();
       }
     } catch {
-      // The disk is full, or the directory is gone. The next line tries again.
+      // The disk is full or the directory no longer exists. The next line triggers another attempt.
       return null;
     }
     this.#size += bytes;

@@ -59,7 +59,7 @@ export class LogWriter {
   }
 
   /**
-   * Resolves when all lines have been written, or after a second if the reader does not read. Call before
+   * Resolves when all lines have been written, or after a second if the reader does not read. Must be called before
    * process.exit().
    */
   async flush(): Promise<void> {
@@ -96,7 +96,7 @@ export class LogWriter {
           this.#writeNext();
         }, RETRY_MS).unref();
       } else {
-        // The reader has closed the pipe, or the disk is full. Writing later lines is attempted again.
+        // The reader has closed the pipe, or the disk is full. Later lines are attempted again.
         this.dropped += this.#lines.length;
         this.#lines = [];
         this.#bytes = 0;
@@ -146,7 +146,7 @@ function openStderr(): number {
       // them.
       return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
     } catch {
-      // the pipe belongs to another user, or there is no /proc
+      // The pipe belongs to another user, or there is no /proc.
     }
   }
   void process.stderr; // makes pipes and sockets non-blocking

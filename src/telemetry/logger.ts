@@ -25,7 +25,7 @@ export interface LogOptions {
 export interface LeveledLog extends Log {
   /** Whether lines at this level are written, to avoid building lines that would be discarded. */
   writes(level: 'debug' | 'info' | 'warn'): boolean;
-  /** Number of this thread's lines that were dropped because standard error was not read fast enough. */
+  /** Number of this thread's log lines that were dropped because standard error was not read fast enough. */
   dropped(): number;
 }
 

@@ -6,8 +6,8 @@ import type { LatencyCounter, LiveCounts } from './live-counts.js';
 import type { CancelStage, GenerationMeter } from './types.js';
 
 /**
- * Tokens over which the live view averages the time per output token. Long enough to cover several engine steps,
- * even if each step emits several tokens because drafts were accepted.
+ * Number of tokens over which the live view averages the time per output token. Long enough to cover several engine
+ * steps, even if each step emits several tokens because drafts were accepted.
  */
 const STRETCH_TOKENS = 16;
 
@@ -42,7 +42,7 @@ export class Meter implements GenerationMeter {
   }
 
   laterTokens(count: number, ms: number): void {
-    // Held-back text arrives as several tokens at once, so the time is divided evenly among them.
+    // Held-back text arrives as several tokens together, so the time is divided evenly among them.
     const each = ms / count;
     (this.gaps ??= this.instruments.itl.of(this.labels)).observe(each / 1000, count);
     this.latencies.itl(each, count);

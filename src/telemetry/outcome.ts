@@ -41,7 +41,7 @@ export interface RequestRecord {
   trace?: RequestTrace | null | undefined; // ends together with the record
 }
 
-/** Turns `end` itself into the record, adding its outcome. */
+/** Converts `end` itself to the record by adding its outcome. */
 export function finished(end: Omit<RequestRecord, 'outcome'>): RequestRecord {
   const record = end as RequestRecord;
   record.outcome = outcomeOf(end);
@@ -54,6 +54,6 @@ function outcomeOf({ status, failure, aborted, fields }: Omit<RequestRecord, 'ou
   return aborted || status === 0 ? 'cancelled' : 'completed';
 }
 
-/** The outcome of a request that ended with this error status after `tokens` generated tokens. */
+/** Returns the outcome of a request that ended with this error status after `tokens` generated tokens. */
 export const outcomeOfError = (status: number, tokens: number): Outcome =>
   status === 500 || tokens > 0 ? 'failed' : 'refused';

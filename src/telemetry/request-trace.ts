@@ -1,4 +1,4 @@
-// The interface through which other modules add to a request's trace. Nothing here may carry prompt text, output text
+// The interface through which other modules add to a request's trace. Traces must not contain prompt text, output text
 // or keys.
 
 import type { Outcome } from '../shared/request-entry.js';
@@ -40,14 +40,14 @@ export interface RequestTrace {
   readonly headers: Readonly<Record<string, string>>;
   named(name: string): void;
   set(attributes: SpanAttributes): void;
-  /** Adds to the numeric attribute with this name. */
+  /** Adds a value to the numeric attribute with this name. */
   add(name: string, count: number): void;
-  /** Appends to the list attribute with this name. */
+  /** Appends a value to the list attribute with this name. */
   append(name: string, value: string): void;
   /** Records a completed child span. `error`: the error code with which it ended. */
   recordSpan(name: string, from: number, to: number, attributes?: SpanAttributes, error?: string | null): void;
   /** Starts a trace for work that continues after the response. It is recorded and ended separately. */
   detached(name: string, receivedAt: number): RequestTrace;
-  /** Call once; later calls have no effect. */
+  /** Must be called once; later calls have no effect. */
   end(record: EndedRequest): void;
 }

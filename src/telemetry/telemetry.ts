@@ -27,7 +27,7 @@ import type {
   UpstreamMeter,
 } from './types.js';
 
-// The delay histogram samples a timer with this period, in ms; any excess over the period is lag.
+// The delay histogram samples a timer with this period, in ms; any excess over the period is event-loop lag.
 const LOOP_RESOLUTION_MS = 10;
 
 /** Which metric names /metrics exports: Monolith's, vLLM's, or both (the default). */
@@ -223,7 +223,7 @@ function lineOf({
   };
 }
 
-/** The log fields that an operator needs to explain a failure. Texts from clients are truncated. */
+/** The log fields that an operator needs to explain a failure. Client texts are truncated. */
 const failureFields = (
   { message, param }: Failure,
   url: RequestRecord['url'],

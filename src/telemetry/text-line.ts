@@ -1,5 +1,5 @@
-// Formats log lines as text. The line of a request is shorter than its JSON form: status, route, model and duration
-// come first, fields with their usual values are omitted, and IDs come last. No side effects.
+// Formats log lines as text. A request's line is shorter than its JSON form: status, route, model and duration come
+// first, fields with their usual values are omitted, and IDs come last. No side effects.
 
 import pino from 'pino';
 import { plain } from '../shared/terminal-color.js';
@@ -7,7 +7,7 @@ import type { Color, Paint } from '../shared/terminal-color.js';
 
 const LEVELS: Readonly<Record<string, Color>> = { debug: 'dim', info: 'green', warn: 'yellow', error: 'red' };
 
-/** The usual values of a request's fields. Fields with these values are omitted. */
+/** The usual values of a request's log fields. Fields with these values are omitted. */
 const USUAL: Readonly<Record<string, unknown>> = {
   outcome: 'completed',
   admitted: true,
@@ -15,7 +15,7 @@ const USUAL: Readonly<Record<string, unknown>> = {
   cached_tokens: 0,
   queue_ms: 0,
 };
-/** Shown last. `loop_ms` and `trace_id` are for investigations. */
+/** Fields that are shown last. `loop_ms` and `trace_id` are for investigations. */
 const LAST = ['loop_ms', 'organization', 'key', 'client_request_id', 'trace_id', 'request_id'];
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -77,7 +77,7 @@ function show(value: unknown): string | null {
   return harmless(JSON.stringify(text));
 }
 
-/** The JSON form of a value. If that is a string (also for a date), returns the string itself. */
+/** The JSON form of a value. If the JSON form is a string (as for a date), returns the string itself. */
 function jsonText(value: unknown): string | null {
   if (typeof value === 'bigint') return String(value);
   let json: string | undefined;

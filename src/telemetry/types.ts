@@ -1,6 +1,6 @@
 // The interface through which other modules report to telemetry. Protocols report the events of a generation to a
-// GenerationMeter, and the HTTP layer reports each finished request. Nothing here may carry prompt text, output text or
-// keys.
+// GenerationMeter, and the HTTP layer reports each finished request. Telemetry must not contain prompt text, output
+// text or keys.
 
 import type { LiveCounts } from './live-counts.js';
 import type { RequestRecord } from './outcome.js';
@@ -14,20 +14,20 @@ export type CancelStage = 'queue' | 'prefill' | 'decode';
  * (protocol/generation-accounting.ts) reports them, and ends with a single call of completed, failed or cancelled.
  */
 export interface GenerationMeter {
-  /** The request has left the queue. */
+  /** Called when the request has left the queue. */
   started(event: { promptTokens: number; cachedTokens: number; queueMs: number; towerMs?: number }): void;
-  /** Prefill time of the prompt. */
+  /** Records the prefill time of the prompt. */
   prefilled(ms: number): void;
-  /** Time from arrival to the first token. */
+  /** Records the time from arrival to the first token. */
   firstToken(ms: number): void;
-  /** `count` tokens of one choice, `ms` after that choice's previous tokens. */
+  /** Records `count` tokens of one choice, `ms` after that choice's previous tokens. */
   laterTokens(count: number, ms: number): void;
   choiceFinished(event: { completionTokens: number; reason: string; timings: { decodeMs: number } }): void;
-  /** All choices have ended, `ms` after arrival. */
+  /** Called when all choices have ended, `ms` after arrival. */
   completed(ms: number): void;
   /** `code`: an API error code. */
   failed(code: string): void;
-  /** The client disconnected. */
+  /** Called when the client has disconnected. */
   cancelled(stage: CancelStage): void;
 }
 
@@ -39,7 +39,7 @@ export interface GenerationLabels {
 /** Records requests to an upstream server. */
 export interface UpstreamMeter {
   asked(): void;
-  /** `other`: neither a success nor a failure of the server. */
+  /** `other`: neither a server success nor a server failure. */
   over(outcome: 'answered' | 'failed' | 'other'): void;
 }
 
@@ -64,7 +64,7 @@ export interface EngineGauges {
   cancelledQueued: number;
   cancelledPrefill: number;
   cancelledDecode: number;
-  /** The loaded LoRA adapters; absent: none. */
+  /** The loaded LoRA adapters; absent if there are none. */
   adapters?: readonly AdapterGauges[];
 }
 
@@ -99,7 +99,7 @@ export interface PageTierTotals {
   readonly tokens: number;
   readonly savedSeconds: number;
   readonly usedBytes: number;
-  /** Numbers of prompt tokens by model: all (`prompt`), cached in memory (`memory`) and read from disk (`disk`). */
+  /** Prompt token counts by model: total (`prompt`), cached in memory (`memory`) and read from disk (`disk`). */
   readonly models: ReadonlyMap<string, { readonly prompt: number; readonly memory: number; readonly disk: number }>;
 }
 
@@ -110,7 +110,7 @@ export interface Telemetry {
   generation(labels: GenerationLabels): GenerationMeter;
   /** `server`: the upstream server's host. Both labels come from the configuration. */
   upstream(labels: { model: string; server: string }): UpstreamMeter;
-  /** The events of one step were written `delayMs` after the engine produced them. */
+  /** Records that the events of one step were written `delayMs` after the engine produced them. */
   delivered(delayMs: number): void;
   /**
    * Starts the trace of a generating request. Null if it is not sampled or traces are disabled. request() ends the
@@ -119,11 +119,11 @@ export interface Telemetry {
   trace(request: TracedRequest): RequestTrace | null;
   /** Called by the HTTP layer once per request. */
   request(record: RequestRecord): void;
-  /** A call to Redis: its kind, outcome and duration. */
+  /** Records a call to Redis: its kind, outcome and duration. */
   countersCalled(call: string, outcome: 'answered' | 'late' | 'failed', seconds: number): void;
   /** Counts a web search that the server ran. */
   searched(outcome: 'completed' | 'query_too_long' | 'too_many_requests' | 'unavailable', seconds: number): void;
-  /** A call of a tool on an MCP server has ended. */
+  /** Records that a tool call on an MCP server has ended. */
   mcpCalled(outcome: 'completed' | 'tool_error' | 'http_error' | 'protocol_error', seconds: number): void;
   /** Sets the number of active alert incidents, by kind. */
   alerting(active: Readonly<Record<string, number>>): void;
@@ -131,7 +131,7 @@ export interface Telemetry {
   alertDelivered(destination: 'mail' | 'webhook' | 'slack', outcome: 'delivered' | 'retried' | 'failed'): void;
   /** Counts an attempt to send an event to a webhook endpoint. `failed`: the server has given up. */
   webhookDelivered(outcome: 'delivered' | 'retried' | 'failed'): void;
-  /** Sets the number of requests of batches that run and that wait. */
+  /** Sets the numbers of running and waiting batch requests. */
   batchLines(counts: { running: number; waiting: number }): void;
   /** Sets the totals of the KV pages on disk. */
   pageTier(totals: PageTierTotals): void;

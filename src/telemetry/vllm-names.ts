@@ -1,5 +1,5 @@
 // Exports existing metrics a second time under vLLM's names, for dashboards and gateways built for vLLM. Names, labels
-// and units are those of vLLM's V1 metrics; the histogram buckets are Monolith's. No side effects.
+// and units follow vLLM's V1 metrics; the histogram buckets are Monolith's. No side effects.
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { EngineGauges } from './types.js';
 
@@ -16,7 +16,7 @@ interface Translation {
   readonly type: 'histogram' | 'counter';
 }
 
-/** Tokens per page, as kPageTokens in native/backend/kv_cache.h. */
+/** Tokens per page. Must match kPageTokens in native/backend/kv_cache.h. */
 const PAGE_TOKENS = 16;
 
 /** Monolith metric → vLLM metrics. Values are summed over endpoints, because vLLM has no endpoint label. */
@@ -63,8 +63,7 @@ const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
   monolith_prompt_tokens: [{ to: 'vllm:request_prompt_tokens', type: 'histogram', help: 'Prompt tokens per request.' }],
   monolith_completion_tokens: [
     { to: 'vllm:request_generation_tokens', type: 'histogram', help: 'Generated tokens per choice.' },
-    // In vLLM, this is the number of tokens in the longest choice. The two numbers are equal for requests with one
-    // choice.
+    // In vLLM, this is the number of tokens in the longest choice, which is the same for requests with one choice.
     { to: 'vllm:request_max_num_generation_tokens', type: 'histogram', help: 'Generated tokens per choice.' },
   ],
   monolith_choices_finished_total: [
@@ -133,7 +132,7 @@ export function vllmMetrics(metrics: readonly Metric[], engines: readonly Engine
 const LORA_INFO = 'vllm:lora_requests_info';
 const LORA_INFO_HELP =
   'Running and waiting LoRA adapters, in the labels; the value is the current time in seconds since the Unix epoch.';
-/** Maximum number of adapters of an engine, as kMaxAdapters in native/engine. */
+/** Maximum number of adapters per engine. Must match kMaxAdapters in native/engine. */
 const MAX_ADAPTERS = 64;
 
 function adapterLines(engines: readonly EngineGauges[]): string[] {
@@ -166,7 +165,7 @@ const usage = ({ pagesTotal, pagesFree, pagesCached }: EngineGauges): number =>
 const ENGINE: readonly EngineMetric[] = [
   { name: 'vllm:num_requests_running', type: 'gauge', help: 'Running sequences.', of: ({ running }) => running },
   { name: 'vllm:num_requests_waiting', type: 'gauge', help: 'Queued requests.', of: ({ waiting }) => waiting },
-  // vLLM counts unreferenced pages as free, even if they hold cached prefixes.
+  // vLLM counts unreferenced pages as free, even if they contain cached prefixes.
   { name: 'vllm:kv_cache_usage_perc', type: 'gauge', help: 'Fraction of the KV cache in use, 0 to 1.', of: usage },
   {
     name: 'vllm:gpu_cache_usage_perc',

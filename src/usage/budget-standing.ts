@@ -1,4 +1,4 @@
-// How much of its budgets an organization has spent. Pure, except for reading the usage.
+// Computes how much of its budgets an organization has spent. Pure, except for reading the usage.
 
 import type { KeyRecord } from '../accounts/keys.js';
 import type { PriceTable } from '../shared/wire/usage.js';
@@ -14,7 +14,7 @@ export type CountedKey = Pick<KeyRecord, 'id' | 'createdBy' | 'rotatedFrom'>;
 /** A budget of a member or an API key. */
 export interface PartStanding {
   readonly scope: 'member' | 'key';
-  /** User ID, or the ID of the first key of a chain of rotations. */
+  /** User ID, or the ID of the first key in a chain of rotations. */
   readonly id: string;
   readonly amount: number;
   readonly spent: number;
@@ -29,7 +29,7 @@ export function monthSpan(now: number): UsageSpan {
   return { fromHour: hourOf(date.getUTCMonth()), toHour: hourOf(date.getUTCMonth() + 1) };
 }
 
-/** Key ID → cost of the models that have a price. */
+/** Key ID → cost of usage of models that have a price. */
 export async function spentByKey(
   usage: Pick<UsageStore, 'rows'>,
   organizationId: string,
@@ -55,7 +55,7 @@ export async function spentByKey(
   }
 }
 
-/** Key ID → ID of the first key of its chain of rotations. A key that was never rotated is its own first key. */
+/** Key ID → ID of the first key in its chain of rotations. A key that was never rotated is its own first key. */
 export function firstKeys(keys: readonly CountedKey[]): Map<string, string> {
   const before = new Map(keys.map(({ id, rotatedFrom }) => [id, rotatedFrom]));
   const first = new Map<string, string>();

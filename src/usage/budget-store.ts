@@ -1,17 +1,20 @@
 // Storage port for organizations' budgets per calendar month (UTC) and the notifications about them (see
-// docs/internals/storage.md). An organization's budget stops requests only if `stops` is set; those of its members and
-// API keys always do.
+// docs/internals/storage.md). An organization's budget blocks requests only if `stops` is set; its members' and API
+// keys' budgets always block requests.
 
 import type { AuditNote } from '../accounts/audit.js';
 
 export interface Budget {
-  /** In the same currency as the prices. Null: only members or API keys have budgets. */
+  /** In the same currency as the prices. Null if only members or API keys have budgets. */
   readonly amount: number | null;
-  /** Whether requests are refused when the amount is spent. Absent in budgets stored by old versions: false. */
+  /**
+   * Whether requests are refused when the amount is spent. Absent in budgets stored by old versions, which means
+   * false.
+   */
   readonly stops?: boolean;
-  /** User ID → amount. Absent: none. */
+  /** User ID → amount. Absent if there are none. */
   readonly members?: Readonly<Record<string, number>>;
-  /** ID of the first key of a chain of rotations → amount for the whole chain. Absent: none. */
+  /** ID of the first key in a chain of rotations → amount for the whole chain. Absent if there are none. */
   readonly keys?: Readonly<Record<string, number>>;
   /** Whether the owners and admins are notified by email. */
   readonly mail: boolean;
@@ -39,8 +42,8 @@ export interface BudgetStore {
    */
   update(organizationId: string, change: (before: Budget | null) => Budget | null, note: AuditNote): Promise<void>;
   /**
-   * Records that the organization is notified about a threshold. If there are several concurrent callers, resolves to
-   * true for exactly one of them.
+   * Records that the organization is notified about a threshold. If several callers run concurrently, resolves to true
+   * for exactly one of them.
    */
   markNotified(organizationId: string, month: string, percent: number): Promise<boolean>;
 }

@@ -53,7 +53,7 @@ export async function spentInMonth(
   return rows.reduce((sum, { cost }) => sum + (cost ?? 0), 0);
 }
 
-/** The mail addresses that are notified about an organization's budget, if it sends mail. */
+/** The email addresses to notify about an organization's budget, if email notifications are on. */
 export async function notifiedMembers(members: Pick<Members, 'page'>, organizationId: string): Promise<string[]> {
   const all = (await members.page(organizationId, 100, null))?.data ?? [];
   return all

@@ -3,10 +3,11 @@
 // the true value (Masson, Rim and Lee, DDSketch, 2019, with fixed bounds). No side effects.
 
 /**
- * Bucket i > 0 holds durations from GROWTH ** (i - 1) to GROWTH ** i milliseconds. Bucket 0 holds durations below 1 ms.
+ * Bucket i > 0 counts durations from GROWTH ** (i - 1) to GROWTH ** i milliseconds. Bucket 0 counts durations below 1
+ * ms.
  */
 const GROWTH = 1.1;
-/** The last bucket holds durations of one hour or more. */
+/** The last bucket counts durations of one hour or more. */
 const LAST = 1 + Math.floor(Math.log(3_600_000) / Math.log(GROWTH));
 
 /** Maximum relative error of a percentile between 1 ms and one hour: sqrt(1.1) - 1. */

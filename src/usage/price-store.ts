@@ -12,7 +12,7 @@ export interface PriceStore {
   set(prices: PriceTable | null, note: AuditNote): Promise<void>;
 }
 
-/** The cost of the tokens in these sums. Cached tokens have their own price. */
+/** The cost of the tokens in these sums. Cached tokens have a separate price. */
 export function costOf({ input, cached_input: cachedInput, output }: ModelPrice, sums: Readonly<UsageSums>): number {
   const [, , , inputTokens, cachedTokens, outputTokens] = sums;
   return (Math.max(0, inputTokens - cachedTokens) * input + cachedTokens * cachedInput + outputTokens * output) / 1e6;

@@ -8,7 +8,7 @@ const GENERATING: ReadonlySet<string> = new Set(['POST', 'WEBSOCKET', 'BATCH']);
 
 /**
  * Null if the request was completed, admitted or unauthenticated, or if its endpoint does not generate. `generating`:
- * the paths of generation endpoints, each with the path under which its requests are counted.
+ * maps the paths of generation endpoints to the paths used for counting.
  */
 export function rejectionOf(record: RequestRecord, generating: ReadonlyMap<string, string>): RejectedUsage | null {
   const { organizationId, keyId, path, failure, method, fields } = record;

@@ -1,4 +1,4 @@
-// Computes every two seconds which budgets that stop requests are spent, and passes them to the admission of all HTTP
+// Computes every two seconds which request-blocking budgets are spent, and passes them to admission in all HTTP
 // workers, so that requests never wait for storage. The spending of past hours is kept in memory: a round reads only
 // the current hour, the hour before it, and hours not yet counted. One per server, on the primary thread.
 
@@ -18,7 +18,7 @@ import type { UsageStore } from './usage-store.js';
 
 const EVERY_MS = 2_000;
 const KEYS_PAGE = 500;
-/** Maximum age of an organization's list of keys, in case a notification of a change was lost. */
+/** Maximum age of an organization's list of keys, in case a change notification was lost. */
 const KEYS_MS = 60_000;
 
 export interface SpentBudgetWatchDeps {
@@ -62,8 +62,8 @@ export class SpentBudgetWatch {
         await this.run();
         this.#failing = false;
       } catch (err) {
-        // Budgets that were found spent before still count as spent. Only the first failure in a row is logged, because
-        // a check runs every few seconds.
+        // Budgets already found to be spent still count as spent. Only the first failure in a row is logged, because a
+        // check runs every few seconds.
         if (!this.#failing) deps.log.error({ err }, 'checking budgets that stop requests failed');
         this.#failing = true;
       }
@@ -96,8 +96,8 @@ export class SpentBudgetWatch {
         const { scope, amount: limit, spent: used } = part;
         const one: SpentBudget = { scope, organizationId: id, id: part.id, amount: limit, spent: used };
         if (part.scope === 'member') members.set(memberName(id, part.id), one);
-        // a key's budget comes after its member's budget and replaces it, because the narrowest spent budget is
-        // reported
+        // A key's budget comes after its member's budget and replaces it, because the narrowest spent budget is
+        // reported.
         for (const key of part.keys) keys.set(key, one);
       }
     }
@@ -112,8 +112,8 @@ export class SpentBudgetWatch {
   }
 
   /**
-   * Drops the cached data of organizations that have no budget that stops requests. Drops all past spending if the
-   * prices have changed.
+   * Drops the cached data of organizations without a budget that blocks requests. Drops all past spending if the prices
+   * have changed.
    */
   #forget(table: PriceTable | null, organizations: ReadonlySet<string>): void {
     const text = JSON.stringify(table);
@@ -143,7 +143,7 @@ export class SpentBudgetWatch {
   async #keysOf(id: string, now: number): Promise<readonly CountedKey[]> {
     const known = this.#keys.get(id);
     if (known !== undefined && now - known.readAt < KEYS_MS && now >= known.readAt) return known.keys;
-    // Stored in the cache before reading, so that a change during the read removes the entry again.
+    // Cached before the read, so that a change during the read removes the entry again.
     const read = { readAt: now, keys: [] as readonly CountedKey[] };
     this.#keys.set(id, read);
     try {

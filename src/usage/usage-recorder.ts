@@ -1,4 +1,4 @@
-// A UsageSink that batches: usage is collected for 250 ms and recorded together (BatchWriter). Nothing waits for the
+// A UsageSink that batches: usage is collected for 250 ms and recorded together (BatchWriter). No request waits for the
 // write. One per HTTP worker thread; used only on its event loop.
 
 import type { FinishedUsage, RejectedUsage, UsageSink } from '../shared/usage-sink.js';
@@ -25,7 +25,7 @@ export class UsageRecorder implements UsageSink {
     this.#writer.add({ usage, at: this.now() });
   }
 
-  /** Resolves when everything reported so far has been recorded or has failed to be written. */
+  /** Resolves when all usage reported so far has been recorded or has failed to be written. */
   flush(): Promise<void> {
     return this.#writer.flush();
   }

@@ -22,12 +22,12 @@ export interface UsageQuery extends UsageSpan {
   organizationId: string;
   bucket: UsageBucket;
   groupBy: readonly UsageGroup[];
-  /** Null means all. */
+  /** Null selects all. */
   models: readonly string[] | null;
   apiKeys: readonly string[] | null;
-  /** Key ID → member_id, for rows grouped by member. Keys that are not in the map count toward NO_MEMBER. */
+  /** Key ID → member_id, for rows grouped by member. Keys that are not in the map are counted under NO_MEMBER. */
   keyOwners?: ReadonlyMap<string, string>;
-  /** Null: rows do not include a cost. */
+  /** If null, rows do not include a cost. */
   prices: PriceTable | null;
 }
 
@@ -42,7 +42,7 @@ export interface UsageRows {
   next: UsageCursor | null;
 }
 
-/** Latencies of one model or key, or of all. Null: no request completed. */
+/** Latencies of one model or key, or of all; null if no request completed. */
 export interface LatencyGroup {
   readonly model: string | null;
   readonly apiKeyId: string | null;
@@ -65,9 +65,7 @@ export interface UsageExpiry {
 }
 
 export interface UsageStore {
-  /**
-   * Stores the entries and adds them to the sums, or rejects and stores nothing. Safe for concurrent callers.
-   */
+  /** Stores the entries and adds them to the sums, or rejects and stores nothing. Safe for concurrent callers. */
   record(entries: readonly UsageEntry[]): Promise<void>;
   /**
    * Tokens that organizations have used in a month (`2026-11`), as recorded so far, in the order of `organizationIds`.
@@ -82,6 +80,9 @@ export interface UsageStore {
    * within SKETCH_ERROR of the true value.
    */
   latencies(query: UsageQuery): Promise<LatencyGroup[]>;
-  /** Resolves to the number of entries erased. Stops when `signal` is aborted; a later call erases the rest. */
+  /**
+   * Resolves to the number of entries erased. Stops when `signal` is aborted; a later call erases the remaining
+   * entries.
+   */
   erase(before: UsageExpiry, signal: AbortSignal): Promise<number>;
 }

@@ -19,7 +19,7 @@ export interface WebhookSettings {
 }
 
 /**
- * Whether a URL's host is this machine or on a private network, as far as that can be determined without DNS
+ * Whether a URL's host is this machine or on a private network, as far as this can be determined without DNS
  * resolution.
  */
 export function isInternal(url: string): boolean {
@@ -37,7 +37,7 @@ export function signature(secret: string, seconds: number, body: string): string
 
 /**
  * Resolves when the receiver has accepted the message (2xx). Rejects with the last failure, or when `signal` is
- * aborted. `secret`: signs the message; null: it is not signed.
+ * aborted. `secret`: signs the message; null = unsigned.
  */
 export async function sendWebhook(
   url: string,

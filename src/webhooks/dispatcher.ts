@@ -1,7 +1,6 @@
 // Sends webhooks. Several processes may run a dispatcher on the same store. A dispatcher claims a job for LEASE_MS
 // before it sends it. If the process dies, another process claims the job after the lease. A failed attempt pauses the
-// endpoint, longer after each further failure, so that an endpoint that does not respond costs little. Primary thread
-// only.
+// endpoint, for longer after each further failure, so that an unresponsive endpoint costs little. Primary thread only.
 import type { SecretBox } from '../accounts/sealing/secret-box.js';
 import type { Log, Telemetry } from '../telemetry/types.js';
 import { isBatchId } from '../shared/ids.js';
@@ -21,9 +20,9 @@ const POLL_MS = 5_000;
 /** Maximum number of jobs that run concurrently. */
 const MAX_SENDING = 32;
 /**
- * While this many jobs of an organization run, no more of its jobs are claimed, so that its slow endpoints do not delay
- * other organizations. This is also the maximum number of jobs claimed together. Thus at most
- * 2 * MAX_OF_ORGANIZATION - 1 jobs of an organization run concurrently.
+ * While this many of an organization's jobs are running, no more of them are claimed, so that its slow endpoints do not
+ * delay other organizations. This is also the maximum number of jobs claimed together, so at most 2 *
+ * MAX_OF_ORGANIZATION - 1 of an organization's jobs run concurrently.
  */
 const MAX_OF_ORGANIZATION = 4;
 const FIRST_PAUSE_MS = 5_000;
@@ -31,9 +30,9 @@ const PAUSE_FACTOR = 3;
 const MAX_PAUSE_MS = 3_600_000;
 const MAX_TIMEOUT_MS = 5_000;
 const MAX_REASON = 300;
-/** A waiting job of this age is removed if its response or batch is not stored (never created, or deleted). */
+/** Age at which a waiting job is removed if its response or batch is not stored (never created, or deleted). */
 const UNKNOWN_MS = 120_000;
-/** Maximum interval at which the dispatcher checks whether a response or batch has ended. */
+/** Maximum interval between the dispatcher's checks whether a response or batch has ended. */
 const MAX_CHECK_MS = 600_000;
 
 export interface DispatcherDeps {
@@ -50,7 +49,7 @@ export interface DispatcherDeps {
 export class Dispatcher {
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<void>>();
-  /** Endpoints to which this process is making an attempt although their last attempt failed. */
+  /** Endpoints whose last attempt failed and to which this process is currently making another attempt. */
   readonly #probing = new Set<string>();
   /** Endpoints with previous secrets that cannot be decrypted. This is logged once. */
   readonly #unreadable = new Set<string>();
@@ -128,11 +127,11 @@ export class Dispatcher {
     if (endpoint.pausedUntil > now()) return store.settle(job.id, until, { ...job, dueAt: endpoint.pausedUntil });
     const attempt = { ...job, attempts: job.attempts + 1 };
     if (endpoint.failures === 0) return this.#attempt(attempt, until, endpoint);
-    // One attempt shows whether a failing endpoint responds again. More would take the places of other endpoints' jobs.
+    // One attempt shows whether a failing endpoint responds again. More attempts would take up other endpoints' slots.
     if (this.#probing.has(endpoint.id)) return store.settle(job.id, until, { ...job, dueAt: now() + FIRST_PAUSE_MS });
     this.#probing.add(endpoint.id);
     try {
-      // Pausing the endpoint for the duration of the attempt keeps other processes from making one as well.
+      // Pausing the endpoint for the duration of the attempt prevents other processes from making an attempt as well.
       const probeEnd = now() + MAX_TIMEOUT_MS;
       const probed = await store.changeEndpoint(job.organizationId, endpoint.id, (before) =>
         before.pausedUntil > now() ? null : { ...before, pausedUntil: probeEnd },
@@ -174,7 +173,7 @@ export class Dispatcher {
     } catch (error) {
       if (this.#closing.signal.aborted) return;
       const reason = (error instanceof Error ? error.message : String(error)).slice(0, MAX_REASON);
-      // Concurrent failures count as one. If the endpoint was paused since this attempt started, another one has
+      // Concurrent failures count as one. If the endpoint was paused since this attempt started, another attempt has
       // failed.
       const failed = await store.changeEndpoint(organizationId, id, (before) =>
         before.pausedUntil > now() && before.pausedUntil !== endpoint.pausedUntil
@@ -237,6 +236,6 @@ export class Dispatcher {
   }
 }
 
-/** Returns the pause after this many consecutive failures: 5 s, 15 s, 45 s, … up to an hour. */
+/** Returns the delay after this many consecutive failures: 5 s, 15 s, 45 s, … up to an hour. */
 export const pauseMs = (failures: number): number =>
   Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * PAUSE_FACTOR ** Math.max(0, failures - 1));

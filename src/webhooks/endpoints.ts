@@ -1,5 +1,5 @@
-// Creates, changes and removes webhook endpoints, with entries in the audit log. The dashboard API and the command line
-// share this.
+// Creates, changes and removes webhook endpoints, with entries in the audit log. Used by the dashboard API and the
+// command line.
 import type { Actor, AuditLog } from '../accounts/audit.js';
 import type { SecretBox } from '../accounts/sealing/secret-box.js';
 import type { Config } from '../config/settings.js';
@@ -13,7 +13,7 @@ import type { Endpoint, WebhookStore } from './webhook-store.js';
 
 const DISABLED = 'disabled by an admin';
 
-/** Maximum number of previous secrets that an endpoint's requests are still signed with. */
+/** Maximum number of previous secrets that still sign an endpoint's requests. */
 export const MAX_PREVIOUS_SECRETS = 3;
 
 export interface WebhookEndpointsDeps {
@@ -30,7 +30,7 @@ export interface EndpointWithSecret {
   readonly secret: string;
 }
 
-/** Absent and null values change nothing. */
+/** Absent and null values leave the field unchanged. */
 export interface EndpointChange {
   readonly url?: string | null | undefined;
   readonly events?: readonly EventType[] | null | undefined;
@@ -40,7 +40,7 @@ export interface EndpointChange {
 export class WebhookEndpoints {
   constructor(private readonly deps: WebhookEndpointsDeps) {}
 
-  /** `events` null: all events. Rejects with ApiError 422 invalid_value or too_many_entries. */
+  /** `events`: null = all events. Rejects with ApiError 422 invalid_value or too_many_entries. */
   async create(
     organizationId: string,
     { url, events }: { readonly url: string; readonly events: readonly EventType[] | null },
@@ -84,7 +84,7 @@ export class WebhookEndpoints {
       ...before,
       url: url ?? before.url,
       events: events ?? before.events,
-      // The old URL caused the failures and the pause, so a new URL starts without them.
+      // The failures and the pause apply to the old URL, so a new URL starts without them.
       ...(url == null || url === before.url ? {} : { failures: 0, pausedUntil: 0 }),
       ...(enabled === true ? { disabled: null, failures: 0, pausedUntil: 0 } : {}),
       ...(enabled === false ? { disabled: before.disabled ?? DISABLED } : {}),

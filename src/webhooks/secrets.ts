@@ -1,19 +1,19 @@
 // The signing secrets of webhook endpoints, which are stored encrypted. After a rotation, requests are also signed with
-// the previous secret until the overlap is over, so that receivers can be changed one after another.
+// the previous secret until the overlap ends, so that receivers can be updated one after another.
 import type { SecretBox } from '../accounts/sealing/secret-box.js';
 import type { Endpoint, PreviousSecret, WebhookStore } from './webhook-store.js';
 
 /** The purpose for which SecretBox encrypts the secrets. */
 export const SEALED_FOR = 'webhook secret';
 
-/** The previous secrets that are still used at this time, newest first. */
+/** Returns the previous secrets that are still in use at this time, newest first. */
 export const previousSecrets = ({ previousSecrets: all = [] }: Endpoint, now: number): readonly PreviousSecret[] =>
   all.filter(({ until }) => until > now);
 
 /**
- * Decrypts the secrets with which a request is signed at this time, the current one first. Encrypts them again with the
- * current key if one of them was encrypted with an older key. Rejects if the current secret cannot be decrypted; a
- * previous one is skipped, after a call of `onUnreadable`, so that it does not stop deliveries.
+ * Decrypts the secrets that sign a request at this time, the current secret first. Re-encrypts them with the current
+ * key if one of them was encrypted with an older key. Rejects if the current secret cannot be decrypted. A previous
+ * secret that cannot be decrypted is reported to `onUnreadable` and skipped, so that it does not block deliveries.
  */
 export async function secretsOf(
   endpoint: Endpoint,

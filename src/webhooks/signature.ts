@@ -1,4 +1,4 @@
-// Secrets and signatures of the Standard Webhooks specification, which OpenAI's clients verify.
+// Secrets and signatures according to the Standard Webhooks specification, which OpenAI's clients verify.
 import { createHmac, randomBytes } from 'node:crypto';
 
 const PREFIX = 'whsec_';

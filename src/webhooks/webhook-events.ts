@@ -26,7 +26,7 @@ export class WebhookEvents {
     return this.bus.on('webhooks.due', listener);
   }
 
-  /** Stores a waiting job for a background response. Call before the response's ID is sent to a client. */
+  /** Stores a waiting job for a background response. Must be called before the response's ID is sent to a client. */
   async expect(organizationId: string, responseId: string): Promise<void> {
     const endpoints = await this.store.endpoints(organizationId);
     if (!endpoints.some((one) => one.disabled === null && one.events.some((type) => type.startsWith('response.'))))
@@ -36,7 +36,7 @@ export class WebhookEvents {
 
   /**
    * Stores a waiting job for a batch, even if the organization has no endpoint yet: a batch may run for hours, and an
-   * endpoint may be added in the meantime. Call before the batch's ID is sent to a client.
+   * endpoint may be added in the meantime. Must be called before the batch's ID is sent to a client.
    */
   expectBatch(organizationId: string, batchId: string): Promise<void> {
     return this.#await(organizationId, batchId);
@@ -62,7 +62,8 @@ export class WebhookEvents {
   }
 
   /**
-   * Call when the end of a response or batch has been stored. If this call fails, the dispatcher finds the end later.
+   * Must be called when the end of a response or batch has been stored. If this call fails, the dispatcher detects the
+   * end later.
    */
   async ended(id: string): Promise<void> {
     await this.store.makeDue(id, this.now());

@@ -12,11 +12,11 @@ export interface Endpoint {
   /** Replaced secrets that still sign requests, newest first. */
   readonly previousSecrets?: readonly PreviousSecret[] | undefined;
   readonly createdAt: number;
-  /** The reason why the endpoint is disabled. Null: it is enabled. */
+  /** Why the endpoint is disabled; null if it is enabled. */
   readonly disabled: string | null;
   /** Consecutive failures. Concurrent failed attempts count as one. */
   readonly failures: number;
-  /** Nothing is sent to the endpoint before this time. */
+  /** No requests are sent to the endpoint before this time. */
   readonly pausedUntil: number;
   readonly deliveredAt: number | null;
 }
@@ -31,12 +31,12 @@ export type JobState = 'waiting' | 'pending' | 'delivered' | 'failed';
 
 /** The delivery of one event to one endpoint, or a waiting job: a response or batch whose end is not yet reported. */
 export interface Job {
-  /** Event ID and endpoint ID, separated by a period. Waiting job: ID of the response or batch. */
+  /** Event ID and endpoint ID, separated by a period. For a waiting job: ID of the response or batch. */
   readonly id: string;
   readonly organizationId: string;
   /** '' for a waiting job. */
   readonly endpointId: string;
-  /** Event IDs sort by time. '' for a waiting job. */
+  /** ID of the event; '' for a waiting job. Event IDs sort by time. */
   readonly eventId: string;
   readonly type: EventType | null;
   /** The message as JSON. '' for a waiting job. */
@@ -44,10 +44,16 @@ export interface Job {
   /** waiting: the end of the response or batch is not yet reported. failed: the server no longer tries to deliver. */
   readonly state: JobState;
   readonly createdAt: number;
-  /** Time of the next attempt or check; while the job is claimed, end of the lease. Null: there is none. */
+  /**
+   * Time of the next attempt or check; while the job is claimed, end of the lease; null if no further attempt will
+   * be made.
+   */
   readonly dueAt: number | null;
   readonly attempts: number;
-  /** Why the last attempt failed, or why no attempt was made. Null: no failure, or the event was delivered. */
+  /**
+   * Why the last attempt failed, or why no attempt was made. Null if there was no failure or the event was
+   * delivered.
+   */
   readonly error: string | null;
 }
 
@@ -57,7 +63,10 @@ export interface WebhookStore {
   /** Lists the endpoints, oldest first. */
   endpoints(organizationId: string): Promise<Endpoint[]>;
   endpoint(organizationId: string, id: string): Promise<Endpoint | null>;
-  /** Replaces an endpoint with the result of `change`. Null: no change. Resolves to the new endpoint or null. */
+  /**
+   * Replaces an endpoint with the result of `change`, which returns null for no change. Resolves to the new
+   * endpoint or null.
+   */
   changeEndpoint(
     organizationId: string,
     id: string,
@@ -67,7 +76,7 @@ export interface WebhookStore {
   removeEndpoint(organizationId: string, id: string): Promise<boolean>;
   /**
    * Adds jobs of one organization. `replaces`: ID of a waiting job, which is removed in the same transaction; if it
-   * does not exist, nothing is added. A delivery to an endpoint that already has MAX_PENDING jobs is stored as failed.
+   * does not exist, no jobs are added. A delivery to an endpoint that already has MAX_PENDING jobs is stored as failed.
    */
   add(jobs: readonly Job[], replaces?: string): Promise<void>;
   /** Makes a job due at time `now`. Does nothing if the job is unknown or has no next attempt. */
@@ -77,9 +86,9 @@ export interface WebhookStore {
    * `except`: organizations whose jobs are not claimed.
    */
   claim(now: number, until: number, limit: number, except?: readonly string[]): Promise<Job[]>;
-  /** Replaces a job that was claimed until `until`, unless it was claimed again. `job` null: removes the job. */
+  /** Replaces a job that was claimed until `until`, unless it was claimed again. `job`: null removes the job. */
   settle(id: string, until: number, job: Job | null): Promise<void>;
-  /** Lists deliveries to an endpoint, newest first. `before`: event ID; only older events are listed. Null: all. */
+  /** Lists deliveries to an endpoint, newest first. `before`: event ID; only older events are listed; null = all. */
   deliveries(organizationId: string, endpointId: string, limit: number, before?: string | null): Promise<Job[]>;
   eraseOrganization(organizationId: string): Promise<void>;
   /** Erases delivered and failed deliveries of events before this time. Resolves to their number. */
@@ -87,8 +96,8 @@ export interface WebhookStore {
 }
 
 /**
- * Maximum number of pending deliveries to one endpoint. Further ones fail. The limit is per endpoint, so that an
- * endpoint that does not respond does not affect the organization's other endpoints.
+ * Maximum number of pending deliveries to one endpoint. Further deliveries fail. The limit is per endpoint, so that an
+ * unresponsive endpoint does not affect the organization's other endpoints.
  */
 export const MAX_PENDING = 1_000;
 

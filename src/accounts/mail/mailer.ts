@@ -1,5 +1,5 @@
-// Sends plain-text email through one SMTP server, in the background. If a message cannot be sent, the log entry omits
-// its text, which may contain a sign-in link. Owns the connections to the server.
+// Sends plain-text email through one SMTP server, in the background. If a message cannot be sent, the failure is logged
+// without the message text, which may contain a sign-in link. Owns the connections to the server.
 
 import { createTransport } from 'nodemailer';
 import type { Config } from '../../config/settings.js';
@@ -19,7 +19,7 @@ export interface Mail {
 export interface Mailer {
   /** False if no SMTP server is configured. Emails are then discarded. */
   readonly enabled: boolean;
-  /** Queues a mail. Never throws. */
+  /** Queues an email. Never throws. */
   send(mail: Mail): void;
   /** Resolves when the SMTP server has accepted the mail. Rejects with the reason otherwise. */
   deliver(mail: Mail): Promise<void>;

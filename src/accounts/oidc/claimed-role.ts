@@ -1,11 +1,11 @@
-// Decides the role and the operator rights that a provider's claim gives a user (`oidc.roles`). No side effects.
+// Decides the role and the operator rights that a user gets from a provider's claim (`oidc.roles`). No side effects.
 
 import type { OidcRoles } from '../../config/oidc-roles.js';
 import { ROLES } from '../../shared/wire/organizations.js';
 import type { Role } from '../../shared/wire/organizations.js';
 import { OidcRefusal } from './failures.js';
 
-/** Changes made by a sign-in. Null: no change. */
+/** Changes made by a sign-in; null = no change. */
 export interface ClaimedRole {
   readonly role: Role | null;
   readonly operator: boolean | null;
@@ -27,7 +27,10 @@ export function claimAt(claims: unknown, path: string): unknown {
   return undefined;
 }
 
-/** The claim's values; null if it is neither a string nor a list of strings. An absent claim has no values. */
+/**
+ * Returns the claim's values, or null if the claim is neither a string nor a list of strings. An absent claim
+ * yields no values.
+ */
 export function claimValues(claim: unknown): readonly string[] | null {
   if (claim === undefined || claim === null) return [];
   if (typeof claim === 'string') return [claim];

@@ -1,4 +1,4 @@
-// Reasons why a provider sign-in fails, as they appear in the page's URL. The page contains the messages.
+// Reasons why a provider sign-in can fail, as codes in the sign-in page's URL. The page contains the messages.
 
 export type OidcFailure =
   | 'unreachable' // the provider is unreachable

@@ -14,7 +14,7 @@ const MAX_TEXT = 256;
 /** Maximum response size. Metadata, keys and user info typically take a few thousand bytes. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
-/** Secrets of one sign-in attempt. The browser keeps them, and they bind the provider's response to the attempt. */
+/** Secrets of one sign-in attempt, which bind the provider's response to the attempt. The browser stores them. */
 export interface Asked {
   readonly state: string;
   readonly nonce: string;
@@ -27,14 +27,14 @@ export interface Claims {
   readonly subject: string;
   /** As received from the provider. */
   readonly email: string | null;
-  /** Whether the provider has verified the address. */
+  /** Whether the provider has verified the email address. */
   readonly isEmailVerified: boolean;
   readonly name: string | null;
   /** The claim of `oidc.roles` as received; undefined if there is none. */
   readonly role: unknown;
 }
 
-/** The user or the provider refused; this is not an error. */
+/** Thrown if the user or the provider refused the sign-in. Not a malfunction. */
 export class Denied extends Error {}
 
 export class OidcProvider {
@@ -60,8 +60,8 @@ export class OidcProvider {
   }
 
   /**
-   * Returns the URL to which to send the browser, and the secrets to keep until it returns. Rejects if the provider is
-   * unreachable.
+   * Returns the URL to redirect the browser to, and the secrets to keep until the browser returns. Rejects if the
+   * provider is unreachable.
    */
   async ask(redirectUri: string): Promise<{ url: URL; asked: Asked }> {
     const oidc = await import('openid-client');
@@ -79,8 +79,8 @@ export class OidcProvider {
   }
 
   /**
-   * `returned`: the URL to which the browser returned, including its query. Rejects with Denied if the user or the
-   * provider refused, otherwise with the underlying error.
+   * `returned`: the callback URL that the browser requested, including its query string. Rejects with Denied if the
+   * user or the provider refused, otherwise with the underlying error.
    */
   async answer(returned: URL, { state, nonce, verifier }: Asked): Promise<Claims> {
     const oidc = await import('openid-client');

@@ -21,7 +21,10 @@ export interface RoleSyncDeps {
   log: Log;
 }
 
-/** The organization is suspended or does not exist, or it or the user has too many memberships. */
+/**
+ * The organization is suspended or does not exist, or there are too many memberships for the organization or the
+ * user.
+ */
 const NOT_ASSIGNED: readonly string[] = ['organization_suspended', 'resource_not_found', 'too_many_entries'];
 
 export class OidcRoleSync {
@@ -41,11 +44,11 @@ export class OidcRoleSync {
     return claimedRole(values ?? [], this.settings);
   }
 
-  /** ID of the organization in which roles are assigned. Rejects with ApiError 404. */
+  /** Returns the ID of the organization in which roles are assigned. Rejects with ApiError 404. */
   async organizationId(): Promise<string> {
     if (this.settings.organization !== null) return this.settings.organization;
     const { id, tenant } = await this.deps.organizations.ensureFirst();
-    // Once the first organization is deleted, the oldest one may belong to anyone.
+    // If the first organization has been deleted, the oldest remaining one may belong to anyone.
     if (tenant !== FIRST_ORGANIZATION_NUMBER)
       throw apiError(
         'resource_not_found',

@@ -1,10 +1,10 @@
-// Authenticated encryption of short values, and the encoding of the data to which they are bound. No side effects.
+// Authenticated encryption of short values, and the encoding of the bound data. No side effects.
 
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 
 const NONCE = 12;
 const TAG = 16;
-/** Maximum length of a value to decode: as much as a request body can contain, and more than any value created here. */
+/** Maximum length of a value to decode. As large as a request body can be, and larger than any value created here. */
 const MAX_CHARACTERS = 64 * 1024 * 1024;
 
 /** Unambiguous encoding of a list of fields: each field is preceded by its length. */
@@ -30,7 +30,7 @@ export function encrypt(key: Buffer, bound: Buffer, plain: Buffer, nonce: Buffer
   return [nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
 }
 
-/** `payload`: nonce, ciphertext, tag. Null if it or `bound` was modified. */
+/** `payload`: nonce, ciphertext, tag. Returns null if `payload` or `bound` was modified. */
 export function decrypt(key: Buffer, bound: Buffer, payload: Buffer): Buffer | null {
   if (payload.length < NONCE + TAG) return null;
   const decipher = createDecipheriv('aes-256-gcm', key, payload.subarray(0, NONCE), { authTagLength: TAG }).setAAD(
@@ -45,7 +45,7 @@ export function decrypt(key: Buffer, bound: Buffer, payload: Buffer): Buffer | n
   }
 }
 
-/** Decodes base64url strictly. Node accepts variants; here, each value has exactly one encoding. */
+/** Decodes base64url strictly. Node.js also accepts variants, but each value must have exactly one encoding. */
 export function decode(text: string): Buffer | null {
   if (text.length > MAX_CHARACTERS) return null;
   const bytes = Buffer.from(text, 'base64url');

@@ -1,5 +1,5 @@
-// A server's encryption keys. Each secret yields one key per purpose, so that a value made for one purpose is never
-// valid for another, and a one-byte ID that identifies the key within values. No side effects.
+// A server's encryption keys. Each secret yields one key per purpose, so that a value created for one purpose is never
+// valid for another. It also yields a one-byte ID that identifies the key within encrypted values. No side effects.
 import { hkdfSync } from 'node:crypto';
 
 export const SECRET_BYTES = 32;
@@ -34,7 +34,7 @@ export class KeyRing {
     for (const key of keys) this.#byId.set(key.id, [...this.named(key.id), key]);
   }
 
-  /** The keys that may have made a value with this key ID, because several keys can have the same ID. */
+  /** All keys with this key ID. Several keys can have the same ID, so any of them may have created the value. */
   named(id: number): readonly SealingKey[] {
     return this.#byId.get(id) ?? [];
   }

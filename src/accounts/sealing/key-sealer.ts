@@ -8,9 +8,9 @@
 //   enc2.            key id │              nonce │ AES-256-GCM(model, text, origin; 2, fields) │ tag
 //
 // `fields` are the preceding bytes, the organization and (for thinking) the model's name, each with its length.
-// `origin` is JSON (origin-json.ts); only the output of upstreams has one. The model byte is a hash of the name, so it
-// is the same on every server, whatever the order of its catalog; the keyed hash binds the full name. If any byte of a
-// value has been modified, opening it returns null.
+// `origin` is JSON (origin-json.ts); only output from upstreams has an origin. The model byte is a hash of the name, so
+// it is the same on every server, regardless of the catalog's order; the keyed hash binds the full name. If any byte of
+// a value has been modified, opening it returns null.
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { decode, decrypt, encrypt, fields, nonceOf } from './boxes.js';
 import type { KeyRing, SealingKey } from './key-ring.js';
@@ -126,7 +126,7 @@ interface Bound {
   thinking: string;
 }
 
-/** Null if the value was not made with this key for this model and organization. */
+/** Returns null if the value was not created with this key for this model and organization. */
 function openWith(
   key: SealingKey,
   format: number,

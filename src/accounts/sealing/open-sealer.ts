@@ -13,8 +13,8 @@ export async function openKeyRing(state: SealerState, configured: readonly strin
 }
 
 /**
- * Returns the key ring of the servers without changing their state, for commands. Throws StartError if `configured` is
- * empty although the servers use configured keys, or the other way round.
+ * For commands: returns the servers' key ring without changing their state. Throws StartError if `configured` is empty
+ * although the servers use configured keys, or the other way round.
  */
 export async function storedKeyRing(state: SealerState, configured: readonly string[]): Promise<KeyRing> {
   const given = configured.map(parseKey);

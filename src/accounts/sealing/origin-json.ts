@@ -1,5 +1,5 @@
-// Converts a text and its origin to the JSON that a sealed value contains, and back. If a member of the block is equal
-// to the text, the JSON contains only the name of that member. No side effects.
+// Converts a text and its origin to the JSON that a sealed value contains, and back. If a member of the upstream's
+// block is equal to the text, the JSON contains only that member's name. No side effects.
 import { parseExact, stringifyExact, withMembers } from '../../shared/exact-json.js';
 import type { SealedOrigin } from './sealer.js';
 
@@ -26,7 +26,7 @@ export function packOrigin(
   return Buffer.from(stringifyExact(packed));
 }
 
-/** `visible`: the text, if it is not inside the value. */
+/** `visible`: the text, if the sealed value does not contain it. */
 export function unpackOrigin(
   plain: Buffer,
   visible: string | null,

@@ -4,19 +4,22 @@
 /** A generated key. */
 export interface StoredKey {
   readonly secret: Uint8Array;
-  /** Time from which configured keys are used instead of this key, in ms; null while this key is the current one. */
+  /** When configured keys replaced this key, in ms; null while this key is the current one. */
   readonly replacedAt: number | null;
 }
 
 export interface SealerState {
   /**
    * Returns the generated key while it is valid, or null if there is none. `replaced`: keys are configured, so no key
-   * is generated, and an existing one stays valid for verification only for a while.
+   * is generated, and an existing generated key stays valid only for verification and only for a limited time.
    */
   madeKey(replaced: boolean): Promise<Uint8Array | null>;
   /** Returns the generated key, valid or expired, without changing it. Null if no key was generated. */
   storedKey(): Promise<StoredKey | null>;
-  /** The names of models that are or were served, starting with those in `models`, up to a maximum number. */
+  /**
+   * Returns the names of all models that are or were served, up to a maximum number. The names in `models` come
+   * first.
+   */
   knownModels(models: readonly string[]): Promise<readonly string[]>;
 }
 

@@ -9,13 +9,13 @@ export interface SealContext {
   origin?: SealedOrigin | null | undefined;
 }
 
-/** The upstream that generated a text and, if the upstream returned one, its own block with that text. */
+/** The upstream that generated a text and, if available, the upstream's original block with that text. */
 export interface SealedOrigin {
   upstream: string;
   block: Readonly<Record<string, unknown>> | null;
 }
 
-/** The content of a returned value. `model` may be a different model on this server than the request's. */
+/** The content of a returned value. `model` may be a different model on this server than the one in the request. */
 export interface Unsealed {
   text: string;
   model: string;
@@ -37,14 +37,14 @@ export interface OpenedThinking extends Unsealed {
 export type SealKind = 'reasoning' | 'compaction' | 'contextSummary';
 
 export interface Sealer {
-  /** Format 1, or 3 with an origin: bound to the text (Messages API, `signature`). */
+  /** Format 1, or format 3 with an origin: bound to the text (Messages API, `signature`). */
   signThinking(text: string, context: SealContext): string;
-  /** Format 2, or 4 with an origin: the encrypted text (`display: "omitted"`, `redacted_thinking.data`). */
+  /** Format 2, or format 4 with an origin: the encrypted text (`display: "omitted"`, `redacted_thinking.data`). */
   sealThinking(text: string, context: SealContext): string;
-  /** Null if verification fails. `thinking`: the visible text; must be empty for formats 2 and 4. */
+  /** Null if verification fails. `thinking`: the visible text, which must be empty for formats 2 and 4. */
   openThinking(signature: string, thinking: string, organizationId: string): OpenedThinking | null;
   /** Returns `enc1.…`, or `enc2.…` with an origin. The value is bound to the organization. */
   seal(kind: SealKind, text: string, context: SealContext): string;
-  /** Null if it is invalid. */
+  /** Returns null if the value is invalid. */
   unseal(kind: SealKind, sealed: string, organizationId: string): Unsealed | null;
 }

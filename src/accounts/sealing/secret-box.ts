@@ -19,15 +19,18 @@ export type SecretPurpose =
 
 export interface OpenedSecret {
   readonly text: string;
-  /** True: encrypted with the current key. False: must be re-encrypted before the old key is removed. */
+  /**
+   * Whether the value is encrypted with the current key. If not, it must be re-encrypted before the old key is
+   * removed.
+   */
   readonly current: boolean;
 }
 
 const PREFIX = 'acc1.';
 const MAX_CHARACTERS = 8_192;
 /**
- * Maximum length of a sealed saved item or pinned prompt: base64url of 400,000 characters of three UTF-8 bytes each,
- * plus overhead.
+ * Maximum length of a sealed saved item or pinned prompt: 400,000 characters of three UTF-8 bytes each, encoded as
+ * base64url, plus overhead.
  */
 const MAX_SAVED_CHARACTERS = 1_700_000;
 
@@ -48,7 +51,7 @@ export class SecretBox {
     );
   }
 
-  /** Null if the value was modified or its key is missing. */
+  /** Returns null if the value was modified or its key is missing. */
   open(purpose: SecretPurpose, about: string, sealed: string): OpenedSecret | null {
     const value =
       sealed.startsWith(PREFIX) && sealed.length <= (LONG.has(purpose) ? MAX_SAVED_CHARACTERS : MAX_CHARACTERS)

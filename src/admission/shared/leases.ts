@@ -1,4 +1,4 @@
-// This thread's unfinished requests (leases), and the finished ones that Redis has not confirmed yet. Both are sent
+// This thread's unfinished requests (leases), and finished requests that Redis has not confirmed yet. Both are sent
 // again after a reconnect. Redis drops leases that are not renewed, so a dead process's concurrency slots are freed
 // automatically. Event-loop thread only.
 
@@ -8,15 +8,15 @@ import type { RedisConnection } from './redis-connection.js';
 export interface Lease {
   readonly id: string;
   readonly n: number;
-  /** The Redis key of the leases of each limit scope. */
+  /** The Redis key of each limit scope's leases. */
   readonly keys: readonly string[];
   /** Whether the lease was sent to Redis. */
   reported: boolean;
-  /** Index among the open leases, maintained by this class. Null: not open. */
+  /** Index among the open leases, maintained by this class; null if not open. */
   place: number | null;
 }
 
-/** The outcome of a reservation, as the settle script expects it. */
+/** The outcome of a reservation, in the form that the settle script expects. */
 export interface Settlement {
   readonly id: string;
   readonly n: number;
@@ -30,7 +30,7 @@ export interface Settlement {
 
 interface Unsettled {
   readonly settlement: Settlement;
-  /** Index among the unconfirmed settlements. Null: confirmed, or dropped and left to expire. */
+  /** Index among the unconfirmed settlements; null if confirmed, or dropped so that it expires. */
   place: number | null;
 }
 
@@ -82,7 +82,7 @@ export class Leases {
   }
 
   /**
-   * Handles a reservation whose outcome is unknown: if Redis has made it, it will be refunded after the next reconnect.
+   * Handles a reservation whose outcome is unknown. If Redis has recorded it, it is refunded after the next reconnect.
    */
   doubt(settlement: Settlement): void {
     this.#await(settlement);
@@ -109,7 +109,7 @@ export class Leases {
     if (keys.length > 0) await hold();
   }
 
-  /** Sends every end that Redis may not know about. Rejects with ConnectionLost. */
+  /** Sends every settlement that Redis may not have received. Rejects with ConnectionLost. */
   async settleAll(): Promise<void> {
     while (this.#unsettled.size > 0) {
       const all = [...this.#unsettled];

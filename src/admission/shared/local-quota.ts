@@ -22,7 +22,7 @@ export interface LocalQuotaOptions {
   buffer: SharedArrayBuffer;
   ledger?: Int32Array | undefined;
   storedMonth: StoredMonth;
-  /** The current time by Redis's clock, as far as it is known. */
+  /** Best estimate of the current time by Redis's clock. */
   wall: () => number;
 }
 
@@ -32,7 +32,7 @@ const MAX_MONTHS = 100_000;
 /** A request that was admitted through Redis. */
 export interface SharedReservation {
   scopes: readonly LimitScope[];
-  /** Each limit scope's state as reported by Redis. */
+  /** State of each limit scope, as reported by Redis. */
   seen: readonly LimitSnapshot[];
   /** Reserved tokens for each limit scope. */
   reserved: readonly number[];

@@ -1,6 +1,6 @@
 // The connection to the Redis server that holds the shared counters. If a call is not answered within the timeout, the
-// connection is dropped, all pending calls fail immediately, and reconnecting is retried until it succeeds. So no
-// request waits longer than the timeout for a slow server, and none waits while the connection is down. Commands are
+// connection is dropped, all pending calls fail immediately, and reconnecting is retried until it succeeds. Therefore,
+// no request waits longer than the timeout for a slow server, and none waits while the connection is down. Commands are
 // sent and answered in the order of the calls. Event-loop thread only.
 
 import { createHash } from 'node:crypto';
@@ -10,7 +10,7 @@ import { Redis } from 'ioredis';
 import { ActiveSet } from '../../shared/active-set.js';
 import { SCRIPTS, type ScriptName } from './scripts.js';
 
-/** A call got no reply, so it is not known whether it was executed. The message is for the log. */
+/** No reply was received, so it is unknown whether the call was executed. The message is for the log. */
 export class ConnectionLost extends Error {
   constructor(reason: string) {
     super(reason);
@@ -39,7 +39,7 @@ export interface RedisConnectionOptions {
 /** Timeout for connecting, until the server reports that it is ready. */
 const CONNECT_MS = 2_000;
 const CLOSED = 'the connection was closed';
-/** Errors of a connection that was accepted but closed before any reply. */
+/** Errors from a connection that was accepted but closed before any reply. */
 const CUT = /EPIPE|ECONNRESET|closed/i;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;

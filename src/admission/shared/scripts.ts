@@ -40,7 +40,7 @@ function hex(record: Int32Array): string {
   return text;
 }
 
-/** Common start of all scripts. Numbers are formatted explicitly, because Lua's default has only 14 digits. */
+/** Common prologue of all scripts. Numbers are formatted explicitly, because Lua's default has only 14 digits. */
 const HEAD = `
 local t = redis.call('TIME')
 local now = (tonumber(t[1]) - 1767225600) * 1000000 + tonumber(t[2])
@@ -198,7 +198,7 @@ const LEAVE = "return redis.call('ZREM', KEYS[1], ARGV[1])";
 
 /**
  * Keys: month. Arguments: how long the counter is kept, in ms. Starts counting the tokens of requests that are settled
- * from then on.
+ * after this call.
  */
 const CLAIM_MONTH = `
 redis.call('HSETNX', KEYS[1], 'used', 0)

@@ -292,7 +292,7 @@ export class SharedAdmission implements Admission {
     return own instanceof Promise ? own.then(admitted) : admitted(own);
   }
 
-  /** A reservation that ends exactly once, both locally (`ended`) and in Redis. */
+  /** A reservation that is settled exactly once, both locally (`ended`) and in Redis. */
   #reservation(
     {
       scopes,
@@ -463,12 +463,12 @@ export class SharedAdmission implements Admission {
 
   /**
    * Joins the processes that share the limits, and reports this process's state. Until this is complete, the process
-   * keeps its previous share, and processes seen for the first time do not count.
+   * keeps its previous share, and newly seen processes are not counted.
    */
   async #attach(): Promise<void> {
     const before = this.#processes.count;
     let { fresh, all } = await this.#join();
-    // If Redis does not know this process, Redis has lost its data or dropped the process, so the full state is sent.
+    // If this process is not registered, Redis has lost its data or dropped the process, so the full state is sent.
     await this.#reportAll(fresh);
     for (const until = performance.now() + REUNION_MS; fresh && all.length < before && performance.now() < until; ) {
       await sleep(REUNION_LOOK_MS);
@@ -488,8 +488,8 @@ export class SharedAdmission implements Admission {
   }
 
   /**
-   * Sends everything that Redis may not know: leases, settlements and buckets. With `every`, sends all buckets that are
-   * not full; otherwise, those used while Redis was unreachable.
+   * Sends all state that Redis may lack: leases, settlements and buckets. With `every`, sends all buckets that are not
+   * full; otherwise, sends only buckets that were used while Redis was unreachable.
    */
   async #reportAll(every: boolean): Promise<void> {
     const ahead: [string, number, number][] = [];

@@ -103,7 +103,7 @@ export class LoadClient {
         await this.#once(request, body, timing, answer);
         return;
       } catch (thrown) {
-        // The server had closed the idle connection, so it never saw the request.
+        // The server had closed the idle connection before it received the request.
         const lost =
           request.reusedSocket &&
           timing.headers === null &&

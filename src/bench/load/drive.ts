@@ -79,7 +79,7 @@ export class Drive {
     };
   }
 
-  /** Starts no more requests, and cancels those that are running or waiting for a slot. */
+  /** Stops starting requests, and cancels requests that are running or waiting for a slot. */
   stop(): void {
     this.#ledger.spend();
     this.#halt.abort();

@@ -79,7 +79,7 @@ export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<Lo
   }
 }
 
-/** Limits a trace without a set number of requests, so that it ends with its last request. */
+/** If a trace run has no request limit, sets one so that the run ends with the trace's last request. */
 function withEnd(run: LoadRun): LoadRun {
   const { workload, warmup, length } = run;
   if (workload.kind !== 'trace' || length.requests !== null) return run;

@@ -1,5 +1,5 @@
-// State shared by a run's threads: the next session, the phase of a request, and the progress. Consists of counters in
-// shared memory that any thread may use.
+// State shared by a run's threads: the next session, the phase of a request, and the progress. All state is in
+// shared-memory counters that any thread may use.
 
 import type { RunLength, LoadProgress } from './types.js';
 
@@ -47,7 +47,7 @@ export class Ledger {
     return Atomics.add(this.#counters, SESSION, 1);
   }
 
-  /** The phase of a request that is due at `intended`. Null if no more requests should be sent. */
+  /** Returns the phase of a request that is due at `intended`, or null if no more requests should be sent. */
   admit(intended: number): 'warmup' | 'measured' | null {
     if (this.isSpent) return null;
     if (Atomics.load(this.#counters, IS_MEASURING) === 0) {

@@ -10,7 +10,7 @@ import type { Lengths } from './types.js';
 
 const MOST = 10_000_000;
 
-/** `what`: the name to use in errors, such as "--prompt-tokens". Throws LoadError. */
+/** `what`: the name used in error messages, such as "--prompt-tokens". Throws LoadError. */
 export function parseLengths(text: string, what: string, least = 1): Lengths {
   const number = (digits: string): number => {
     const value = Number(digits.replace(/[_,]/g, ''));

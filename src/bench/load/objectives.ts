@@ -70,7 +70,7 @@ export function showObjective(objective: Objective): string {
 export const failed = ({ error }: RequestRecord): boolean => error !== null && error.kind !== 'cancelled';
 export const answered = ({ error }: RequestRecord): boolean => error === null;
 
-/** Measured from the intended start. Null if the response has no tokens or, for TPOT, fewer than two. */
+/** Latency from the intended start. Null if the response has no tokens or, for TPOT, fewer than two. */
 export function latencyOf(record: RequestRecord, metric: Exclude<Latency, 'itl'>): number | null {
   const { intended, firstToken, end, outputTokens } = record;
   if (metric === 'e2e') return end - intended;
@@ -113,8 +113,8 @@ function measured(asked: readonly RequestRecord[], failures: number, { metric, p
     const all = [...values, ...Array.from({ length: failures }, () => Infinity)].sort((a, b) => a - b);
     return all.length === 0 ? null : percentileOf(all, percentile);
   }
-  // Failed requests have no inter-token latencies. Each failed request is counted as if it had as many of them as a
-  // completed request, all of them too long, which raises the percentile accordingly.
+  // Failed requests have no inter-token latencies. Each failed request counts as having as many of them as an average
+  // completed request, all of them over the limit, which raises the percentile accordingly.
   const share = (fine.length / asked.length) * 100;
   if (percentile > share) return Infinity;
   const gaps = pooledGaps(fine);

@@ -1,5 +1,5 @@
-// Finds out what a load test needs to know about a server: its model, the token counts of words in its vocabulary, and
-// its name for the output limit. To do so, it sends a few unmeasured requests, which also check that the server works.
+// Determines the server properties that a load test needs: the model, the token counts of common words, and the name of
+// the output-limit parameter. To do so, it sends a few unmeasured requests, which also check that the server works.
 
 import { LoadClient, refusal } from './client.js';
 import type { Asked } from './client.js';
@@ -8,7 +8,7 @@ import { UNMEASURED, WORDS } from './text-maker.js';
 import type { Target, TextMeasure, Turn, WorkloadSpec } from './types.js';
 
 const ANSWER_WITHIN_MS = 30_000;
-/** Number of words that are measured one by one if some words are not single tokens. */
+/** Number of words whose token counts are measured individually if some words are not single tokens. */
 const MEASURED_WORDS = 40;
 /** In the responses format, hosted models do not accept an output limit below this. */
 const PROBE_TOKENS = 16;
@@ -60,13 +60,16 @@ export async function modelsOf(url: string, headers: Readonly<Record<string, str
   return names;
 }
 
-/** The parts that every prompt of a workload contains in addition to its generated texts. */
+/** The parts of a workload's prompts other than the generated texts. */
 interface Around {
   readonly system: string | null;
   readonly schema: Turn['schema'];
 }
 
-/** Sends a few requests like those of the workload. If they fail, throws a LoadError with the server's message. */
+/**
+ * Sends a few requests similar to the workload's requests. If they fail, throws a LoadError with the server's
+ * message.
+ */
 export async function prepare(
   target: Target,
   workload: Pick<WorkloadSpec, 'schema'> & { readonly prefixes?: object | null },

@@ -58,7 +58,7 @@ export function summarize(
   return { ...summary, doubts: doubtsOf(summary, fine, run, stopped) };
 }
 
-/** The rate at which first turns were due. */
+/** The due rate of first turns. */
 function offered(records: readonly RequestRecord[], { arrival }: LoadRun): number | null {
   if (arrival.kind === 'closed') return null;
   const starts = records.filter(({ turn }) => turn === 0).map(({ intended }) => intended);
@@ -78,7 +78,7 @@ function errorsOf(records: readonly RequestRecord[]): Summary['errors'] {
   return errors;
 }
 
-/** Requests in flight, from when they are sent until they end: the mean over time, and the maximum. */
+/** Mean over time and maximum of the number of requests in flight, that is, sent but not finished. */
 function concurrencyOf(records: readonly RequestRecord[], durationMs: number): { mean: number; peak: number } {
   const begins = ascending(records.map(({ sent }) => sent));
   const ends = ascending(records.map(({ end }) => end));
@@ -93,7 +93,7 @@ function concurrencyOf(records: readonly RequestRecord[], durationMs: number): {
 
 /** Above this utilization, the client itself may be the bottleneck. */
 const BUSY = 0.8;
-/** If responses are shorter than this fraction of the requested length, the server looks faster than it is. */
+/** If responses are shorter than this fraction of the requested length, the server appears faster than it is. */
 const SHORT = 0.9;
 
 type Figures = Omit<Summary, 'doubts'>;

@@ -1,5 +1,5 @@
-// Creates texts with a given number of tokens without using the model's tokenizer. It draws words whose token counts
-// are known (prepare.ts) and adds up the counts. Pure; the same seed yields the same text.
+// Creates texts with a given number of tokens without using the model's tokenizer. It draws words with known token
+// counts (prepare.ts) and adds up the counts. Pure; the same seed yields the same text.
 
 import { drawsFrom, seedOf } from '../../shared/random.js';
 import type { TextMeasure } from './types.js';
@@ -27,7 +27,7 @@ export class TextMaker {
     this.#bySize = sizes.map((size) => [size, measure.tokens.flatMap((one, at) => (one === size ? [at] : []))]);
   }
 
-  /** Number of tokens that a request contains in addition to its texts. */
+  /** Number of tokens in a request besides its texts. */
   get overhead(): number {
     return this.measure.overhead;
   }

@@ -5,9 +5,9 @@
 export type Dialect = 'chat' | 'completions' | 'responses';
 export const DIALECTS = ['chat', 'completions', 'responses'] as const satisfies readonly Dialect[];
 
-/** The server to be tested, and what every request contains. */
+/** The server to test, and the properties that all requests share. */
 export interface Target {
-  /** The API's URL, including /v1 if the server uses that. The dialect's path is appended. */
+  /** The API's URL, including /v1 if the server uses it. The dialect's path is appended. */
   readonly url: string;
   readonly dialect: Dialect;
   readonly model: string;
@@ -20,13 +20,13 @@ export interface Target {
    * length.
    */
   readonly ignoreEos: boolean;
-  /** Name of the output limit in the chat dialect. Servers accept one of two names; prepare.ts finds out which. */
+  /** Name of the output limit in the chat dialect. Servers accept one of two names; prepare.ts determines which. */
   readonly capField: 'max_tokens' | 'max_completion_tokens';
   /** A request that takes longer than this counts as failed (`timeout`). */
   readonly timeoutMs: number;
 }
 
-/** One user message of a session. `text` is only the new message; the dialect adds the history. */
+/** One user message of a session. `text` contains only the new message; the dialect adds the history. */
 export interface Turn {
   readonly text: string;
   readonly maxTokens: number;
@@ -72,7 +72,7 @@ export interface TraceRow {
   readonly blocks?: readonly number[];
 }
 
-/** Token counts of words in the model's vocabulary, used to create texts of the intended lengths (prepare.ts). */
+/** Token counts of words in the model's vocabulary, used to generate texts of the intended lengths (prepare.ts). */
 export interface TextMeasure {
   /** Number of tokens in each word with a preceding space, in the order of WORDS (text-maker.ts). */
   readonly tokens: readonly number[];
@@ -108,7 +108,7 @@ export type Arrival =
   /** Sessions start at the times in the trace, sped up by this factor. */
   | { readonly kind: 'trace'; readonly speed: number };
 
-/** Length of a run, which ends at whichever limit is reached first. */
+/** Length of a run. The run ends at whichever limit is reached first. */
 export interface RunLength {
   readonly requests: number | null;
   readonly durationMs: number | null;
@@ -129,8 +129,8 @@ export interface LoadRun {
    */
   readonly graceMs: number;
   /**
-   * Maximum number of concurrent requests in an open loop. Further requests wait, and this wait counts as latency.
-   * Null: no limit.
+   * Maximum number of concurrent requests in an open loop. Further requests wait, and this wait counts as latency. Null
+   * means no limit.
    */
   readonly maxConcurrency: number | null;
   /** Whether later turns send the history or the ID of the previous stored response (only with `responses`). */
@@ -167,13 +167,13 @@ export interface RequestRecord {
   readonly headers: number | null;
   readonly firstToken: number | null;
   readonly end: number;
-  /** Times between consecutive events with output, one fewer than there are such events. */
+  /** Times between consecutive events with output; one fewer than the number of such events. */
   readonly gaps: Float32Array;
   readonly status: number | null;
   readonly error: { readonly kind: ErrorKind; readonly message: string } | null;
   readonly finish: string | null;
   readonly wanted: { readonly promptTokens: number | null; readonly outputTokens: number };
-  /** As reported by the server; null if it does not report it. */
+  /** As reported by the server; null if not reported. */
   readonly promptTokens: number | null;
   readonly cachedTokens: number | null;
   readonly outputTokens: number | null;
@@ -189,7 +189,7 @@ export interface ClientFigures {
 }
 
 export interface LoadResult {
-  /** Records in the order in which their requests ended. */
+  /** Records, in the order in which the requests ended. */
   readonly records: readonly RequestRecord[];
   /** Epoch milliseconds of the start of the run. */
   readonly startedAt: number;
@@ -208,7 +208,7 @@ export interface LoadProgress {
   readonly failed: number;
   readonly running: number;
   readonly outputTokens: number;
-  /** Completed fraction of the run, from 0 to 1. */
+  /** Fraction of the run that is completed, from 0 to 1. */
   readonly done: number;
 }
 

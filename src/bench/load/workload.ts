@@ -7,7 +7,7 @@ import { TextMaker } from './text-maker.js';
 import type { Session, TextMeasure, Turn, TraceRow, WorkloadSpec } from './types.js';
 
 export interface Workload {
-  /** Number of sessions; null if endless. Sessions from files repeat after the last one. */
+  /** Number of sessions; null if endless. Sessions from files are repeated after the last one. */
   readonly sessions: number | null;
   /** The n-th session; null after the last one of a trace. */
   session(n: number): Session | null;
@@ -19,7 +19,7 @@ type Synthetic = Extract<WorkloadSpec, { kind: 'synthetic' }>;
 type Conversations = Extract<WorkloadSpec, { kind: 'conversations' }>;
 type Trace = Extract<WorkloadSpec, { kind: 'trace' }>;
 
-// The purposes for which seeds are derived.
+// One derived seed per purpose.
 const LENGTHS = 1,
   PROMPT = 2,
   PREFIX = 3,
@@ -43,7 +43,7 @@ function synthetic(spec: Synthetic, maker: TextMaker, n: number): Session {
   const prefix = prefixes === null ? null : maker.text(prefixes.tokens, spec.seed, PREFIX, draws.below(prefixes.count));
   const turns = Array.from({ length: drawLength(spec.turns, draws) }, (_, turn): Turn => {
     const wanted = drawLength(spec.prompt, draws);
-    // The template's own tokens are part of the prompt as counted by a server.
+    // A server's prompt token count includes the chat template's tokens.
     const own = turn === 0 ? Math.max(1, wanted - maker.overhead) : wanted;
     return {
       text: maker.text(own, spec.seed, PROMPT, n, turn),

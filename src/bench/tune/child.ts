@@ -1,5 +1,5 @@
 // The process that generates the load for a tuning run started on the dashboard. It is a separate process, so that
-// sending requests does not take time from the server's event loops, and its garbage collection does not pause the
+// sending requests does not take time from the server's event loops and its garbage collection does not pause the
 // server's threads. It ends when the server ends.
 
 import { parseObjectives } from '../load/objectives.js';

@@ -5,8 +5,8 @@ import { failed, latencyOf } from '../load/objectives.js';
 import type { Objective, RequestRecord } from '../load/types.js';
 
 /**
- * Minimum number of samples. Inter-token latencies within a response are correlated, so GAPS_A_SAMPLE of them count as
- * one sample.
+ * Minimum number of samples. Inter-token latencies within a response are correlated, so GAPS_A_SAMPLE latencies count
+ * as one sample.
  */
 const MIN_SAMPLES = 15;
 const GAPS_A_SAMPLE = 8;

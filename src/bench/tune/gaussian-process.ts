@@ -31,7 +31,7 @@ interface Fitted {
 export class GaussianProcess {
   private constructor(private readonly fitted: Fitted) {}
 
-  /** `start`: hyperparameters from an earlier fit to fewer points, used as the starting point. */
+  /** `start`: hyperparameters from an earlier fit to fewer points, where the optimization starts. */
   static fit(
     inputs: readonly (readonly number[])[],
     outputs: readonly number[],
@@ -53,7 +53,7 @@ export class GaussianProcess {
     return this.fitted.logs;
   }
 
-  /** Predicts the function itself, without measurement noise. */
+  /** Predicts the underlying function, without measurement noise. */
   at(input: readonly number[]): Belief {
     const { inputs, logs, center, scale, factor, weights } = this.fitted;
     const n = inputs.length;

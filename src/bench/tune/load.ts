@@ -33,8 +33,8 @@ export type TuneWorkload =
 /** Short traces are repeated up to this many rows, because a closed loop may continue past a trace's end. */
 const MAX_ROWS = 4_000;
 /**
- * Fractions of the measured time: the warm-up before it, so that measuring starts under load, and the grace period
- * after it, in which responses can finish.
+ * Lengths of the warm-up and the grace period, as fractions of the measured time. Because of the warm-up, measuring
+ * starts under load; during the grace period, responses can finish.
  */
 const WARMUP = 0.25;
 const GRACE = 1;
@@ -144,7 +144,8 @@ function measurementOf(
 ): Measurement {
   const summary = summarize(result, run, objectives);
   const { requests, ttft, itl, verdicts, errors } = summary;
-  // Only the time under steady load counts. At the end, when the load decreases, the rate is not limited by the server.
+  // Only the time under steady load counts, because the server does not limit the rate once the load decreases at the
+  // end.
   const from = Math.min(...result.records.filter(({ phase }) => phase === 'measured').map(({ intended }) => intended));
   const until = from + seconds * 1000;
   const spanS = Math.max(0.001, (Math.min(until, result.endedMs) - from) / 1000);

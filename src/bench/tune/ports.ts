@@ -7,8 +7,8 @@ import type { TuneSettings, TuneVerdict } from '../../shared/wire/tuning.js';
 export type TuneRanges = Readonly<Record<keyof TuneSettings, { readonly min: number; readonly max: number }>>;
 
 /**
- * A leased engine. Only the lease's holder can change its settings. The previous settings are restored regardless of
- * what happens to the holder.
+ * A leased engine. Only the lease's holder can change its settings. The previous settings are restored even if the
+ * holder terminates.
  */
 export interface HeldEngine {
   readonly before: TuneSettings;

@@ -18,8 +18,8 @@ export interface Observation {
   /** For each objective, the measured value divided by the limit. Above 1, the objective is missed. */
   readonly ratios: readonly number[];
   /**
-   * The measurement ended early because objectives were missed, so its throughput is meaningless and its ratios are
-   * lower bounds.
+   * Whether the measurement ended early because objectives were missed. If so, its throughput is meaningless and its
+   * ratios are lower bounds.
    */
   readonly stopped: boolean;
 }
@@ -43,18 +43,19 @@ export interface SearchOptions {
 const CANDIDATES = 900;
 const NEAR = 300;
 /**
- * Each time this many measurements have been added, hyperparameters are fitted from scratch. In between, a fit starts
- * from the previous one.
+ * Hyperparameters are fitted from scratch each time this many measurements have been added. Fits in between start from
+ * the previous hyperparameters.
  */
 const ANEW = 8;
 /** Ratios are clamped here, because far beyond an objective the distance does not matter. */
 const MAX_LOG_RATIO = 1.5;
 /** Points with at least this probability count as feasible. */
 const LIKELY = 0.5;
-/** Minimum probability for a point to be the predicted best without having been measured. */
+/** Minimum probability for an unmeasured point to be the predicted best. */
 const SURE = 0.8;
 /**
- * Lower limit for the fraction of good requests. Smaller fractions are raised to it, so that they are treated alike.
+ * Lower bound for the fraction of good requests. Smaller fractions are raised to this value, so that they are treated
+ * alike.
  */
 const MIN_SHARE = 0.05;
 
@@ -87,10 +88,7 @@ export class Search {
     this.#models = null;
   }
 
-  /**
-   * The next point to be measured. `fixed`: settings that keep the given values, even if these are outside the search
-   * space.
-   */
+  /** The next point to measure. `fixed`: settings that keep the given values, even outside the search space. */
   ask(fixed: Point = {}): Point {
     if (Object.keys(fixed).length === 0) {
       const next = this.#spread.shift();
@@ -144,8 +142,8 @@ export class Search {
             (sum, { throughput, goodput }) => sum + Math.log(throughput * shareOf({ throughput, goodput })),
             0,
           ) / runs.length;
-        // Points are ranked by the model, which takes neighboring points into account, so that one lucky run does not
-        // win.
+        // Points are ranked by the model's prediction, which takes neighboring points into account, so that one lucky
+        // run does not win.
         return [{ point, worth: models === null ? measured : worth(models, this.space.unit(point)) }];
       })
       .sort((a, b) => b.worth - a.worth)
@@ -173,8 +171,8 @@ export class Search {
     if (this.#models !== null) return this.#models;
     const counted = this.#seen.filter(({ stopped, throughput }) => !stopped && throughput > 0);
     if (counted.length < 2) return null;
-    // Uses only points that meet the objectives. The low fractions of the others must not affect points that barely
-    // meet them.
+    // Uses only points that meet the objectives. Otherwise, the low fractions of points that miss the objectives would
+    // affect points that barely meet them.
     const met = counted.filter(({ ratios }) => ratios.every((ratio) => ratio <= 1));
     const objectives = this.#seen[0]?.ratios.length ?? 0;
     const all = this.#seen.map(({ point }) => this.space.unit(point));
@@ -205,7 +203,10 @@ export class Search {
     return this.#models;
   }
 
-  /** Logarithm of the best goodput among points predicted to meet the objectives; null if there are none. */
+  /**
+   * Logarithm of the best goodput among the points that are predicted to meet the objectives; null if there are
+   * none.
+   */
   #bestLog(models: Models, fixed: Point): number | null {
     let best: number | null = null;
     for (const { point, stopped, ratios } of this.#seen) {

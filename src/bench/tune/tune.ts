@@ -1,6 +1,6 @@
 // One tuning run: measures the current settings, searches for better ones, measures the best candidates again,
 // alternating with the current settings, and derives a result. The engine is leased throughout, and its previous
-// settings are restored regardless of how the run ends.
+// settings are restored however the run ends.
 
 import { repeatedOf } from '../load/distribution.js';
 import type {
@@ -24,7 +24,7 @@ import { verdictOf } from './verdict.js';
 const REPEATS = 3;
 const FINALISTS = 2;
 const MAX_FINALISTS = 6;
-/** A finalist whose goodput is less than this fraction of the best so far is dropped. */
+/** A finalist is dropped if its goodput is less than this fraction of the best so far. */
 const HOPELESS = 0.85;
 /** Step size for rates and speeds. */
 const FINE = 0.01;
@@ -56,7 +56,7 @@ export async function tune(
     run.result = await new Tuning(plan, run, { engine, measure, signal: ending, onChange }).result();
     run.state = 'done';
   } catch (error) {
-    // An aborted run has a fixed reason. If the lease was lost, its signal has the reason.
+    // If the run was aborted, the reason is fixed. If the lease was lost, the lease's signal contains the reason.
     run.state = signal.aborted ? 'stopped' : 'failed';
     run.error = signal.aborted
       ? 'Stopped early.'
@@ -234,7 +234,7 @@ class Tuning {
     return Number(((point['load'] as number) * this.#unit).toFixed(2));
   }
 
-  /** A value of 0 means no limit, and is treated as the maximum. */
+  /** A value of 0 means no limit and is treated as the maximum. */
   #point({ max_batch_tokens, max_sequences, step_ms }: TuneSettings): Point {
     return { max_batch_tokens, max_sequences, step_ms: step_ms === 0 ? STEP_RANGE.max : step_ms };
   }
@@ -247,7 +247,7 @@ export function knobsOf({ minLoad, maxLoad }: TunePlan, { ranges, before }: Held
       name === 'step_ms'
         ? { min: Math.max(STEP_RANGE.min, ranges.step_ms.min), max: Math.min(STEP_RANGE.max, ranges.step_ms.max) }
         : ranges[name];
-    // Steps with very few tokens are never useful.
+    // Engine steps with very few tokens are never useful.
     const least = name === 'max_batch_tokens' ? Math.min(16, max, Math.max(1, before.max_batch_tokens)) : min;
     return { name, min: Math.max(1, least), max };
   });

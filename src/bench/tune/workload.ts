@@ -12,13 +12,16 @@ export interface RequestShape {
   readonly outputTokens: number;
 }
 
-/** Shared prefixes are multiples of this length, so that no more tokens are cached than for the original requests. */
+/**
+ * Length unit of shared prefixes, in tokens. Prefixes are rounded down to a multiple, so that no more tokens are
+ * cached than for the original requests.
+ */
 const BLOCK_TOKENS = 16;
-/** Block numbers starting with this one are unique to a request. Lower numbers identify shared blocks. */
+/** Block numbers from this one up are unique to a request. Lower numbers identify shared blocks. */
 const OWN_BLOCKS = 1_000_000;
 
 /**
- * A trace of the requests in chronological order. A request's cached tokens are modeled as a prefix of that length,
+ * A trace of the requests in chronological order. A request's cached tokens are modeled as a prefix of the same length,
  * taken from text common to all requests.
  */
 export function workloadOf(shapes: readonly RequestShape[]): TuneWorkload {

@@ -1,4 +1,4 @@
-// For each coding agent: the path of its configuration file, and the settings in it that point the agent at a server.
+// For each coding agent: the path of its configuration file, and the settings that point the agent at a server.
 
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import type { Edit } from './json-file.js';
 
 export interface AgentModel {
   readonly name: string;
-  /** Context length in tokens. Null: not known. */
+  /** Context length in tokens; null if unknown. */
   readonly context: number | null;
   readonly maxOutput: number | null;
 }
@@ -15,7 +15,7 @@ export interface AgentModel {
 export interface AgentTarget {
   /** The server's address, without a trailing slash and without /v1. */
   readonly url: string;
-  /** The environment variable that holds the API key when the agent runs. */
+  /** Name of the environment variable that contains the API key when the agent runs. */
   readonly keyVariable: string;
   /** The model that the agent uses. */
   readonly model: AgentModel;
@@ -25,7 +25,7 @@ export interface AgentTarget {
 
 export type AgentConfig =
   | { readonly type: 'json'; readonly file: string; readonly edits: readonly Edit[] }
-  /** `root`: lines for the top of the file. `table`: lines for its end. */
+  /** `root`: lines for the top of the file. `table`: lines for the end of the file. */
   | { readonly type: 'toml'; readonly file: string; readonly root: string; readonly table: string };
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -107,7 +107,7 @@ function qwenCode({ url, keyVariable, model, models }: AgentTarget): AgentConfig
       {
         path: ['modelProviders', 'openai'],
         mode: 'list',
-        // Entries for other servers may use a variable that the user has chosen.
+        // Entries for other servers may use a variable of the user's choice.
         isOwn: (entry) =>
           entry['envKey'] === keyVariable && (keyVariable === KEY_VARIABLE || entry['baseUrl'] === `${url}/v1`),
         value: models.map(({ name, context }) => ({

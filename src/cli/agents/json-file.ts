@@ -20,11 +20,14 @@ export type Edit =
 
 export interface Edited {
   readonly text: string;
-  /** Paths of the settings in conflict: those whose previous value is overwritten in `text`. */
+  /** Paths of the conflicting settings, whose previous values are overwritten in `text`. */
   readonly replaced: readonly string[];
 }
 
-/** `text`: the file's content, or null. Returns null if it is not a JSON object, for example because of comments. */
+/**
+ * `text`: the file's content, or null. Returns null if the content is not a JSON object, for example because of
+ * comments.
+ */
 export function editJson(text: string | null, edits: readonly Edit[]): Edited | null {
   const root = objectIn(text);
   if (root === null) return null;

@@ -1,4 +1,4 @@
-// Adds two marked blocks to a TOML configuration file: settings at its top and a table at its end. Both places are
+// Adds two marked blocks to a TOML configuration file: settings at its top and a table at its end. Both positions are
 // valid in every TOML file, so the rest of the file is not parsed.
 
 const BEGIN = '# begin: settings written by "monolith agents"';

@@ -1,4 +1,4 @@
-// Alerts for operators: where they are sent, and the thresholds.
+// Settings for operator alerts: destinations and thresholds.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 

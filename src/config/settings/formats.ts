@@ -1,4 +1,4 @@
-// What the API formats accept and return: structured output, images, and options for individual formats.
+// Settings for the API formats: structured output, images, and options for individual formats.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 

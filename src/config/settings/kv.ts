@@ -1,4 +1,4 @@
-// The disk tier of the prefix cache: which KV pages are kept after they have left memory.
+// Settings for the prefix cache's disk tier, which keeps KV pages after they are evicted from memory.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 

@@ -1,4 +1,4 @@
-// Settings for rate limits, and for the Redis server in which several processes count requests together.
+// Settings for rate limits, and for the Redis server in which several processes share their counters.
 import { MAX_TOOLS } from '../tool-limit.js';
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';

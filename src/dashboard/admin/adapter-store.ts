@@ -2,9 +2,9 @@
 
 import type { AuditNote } from '../../accounts/audit.js';
 
-/** An adapter. The server loads it again at every start. */
+/** An adapter. The server loads it again on every startup. */
 export interface AdapterRow {
-  /** Name of the model to which the adapter applies. */
+  /** Name of the adapter's base model. */
   readonly base: string;
   readonly name: string;
   /** Path with symbolic links resolved. It was inside `adapters.folder` when the adapter was loaded. */

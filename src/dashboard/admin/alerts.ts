@@ -1,4 +1,4 @@
-// Operator routes for the alerts: the current state and history, and test alerts.
+// Operator routes for alerts: current state, history, and test alerts.
 
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';

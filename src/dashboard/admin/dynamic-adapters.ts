@@ -28,7 +28,7 @@ export interface DynamicAdaptersOptions {
   readonly log: Log;
   /** The setting adapters.folder. */
   readonly folder: string | null;
-  /** Names and aliases in the configuration, which an operator's adapter cannot have. */
+  /** Names and aliases in the configuration, which are not available to operators' adapters. */
   readonly taken: ReadonlySet<string>;
   /** Whether an operator has unloaded the model or adapter with this name. */
   isUnloaded(name: string): boolean;
@@ -41,7 +41,7 @@ export interface AdapterRequest {
   /** NAME or MODEL:NAME. */
   readonly name: string;
   readonly path: string;
-  /** The model to which the adapter applies, if `name` does not contain it. */
+  /** The adapter's base model, if `name` does not contain it. */
   readonly base?: string | undefined;
   readonly scale?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -63,7 +63,7 @@ export class DynamicAdapters {
     this.#timer.unref();
   }
 
-  /** Resolves when all stored adapters whose model is served are in the pool. They may still be loading. */
+  /** Resolves when all stored adapters whose model is served are in the pool. Some may still be loading. */
   static async open(options: DynamicAdaptersOptions): Promise<DynamicAdapters> {
     const adapters = new DynamicAdapters(options);
     await adapters.#read();
@@ -116,7 +116,7 @@ export class DynamicAdapters {
       throw error;
     }
     await Promise.all([this.#follow(), bus.ask('operator.changed', {})]);
-    // Another request may have unloaded the adapter in the meantime, so that this copy would stay in memory.
+    // Another request may have unloaded the adapter in the meantime, in which case this copy would stay in memory.
     if (pool.get(id)?.model.adapter?.addedAt !== row.addedAt)
       await engine.unloadAdapter(info.id).catch(() => undefined);
     return id;
@@ -150,7 +150,7 @@ export class DynamicAdapters {
     clearInterval(this.#timer);
   }
 
-  /** Reads the stored adapters. Resolves when those of loaded models are in memory or have failed to load. */
+  /** Reads the stored adapters. Resolves when every adapter of a loaded model is in memory or has failed to load. */
   async #follow(): Promise<void> {
     await this.#read();
     await Promise.all(this.#loading);

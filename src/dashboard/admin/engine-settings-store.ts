@@ -6,7 +6,7 @@ import type { TunableName } from '../../shared/wire/tunables.js';
 
 export type EngineValues = Readonly<Partial<Record<TunableName, number>>>;
 
-/** Null: use the configured value. Undefined: no change. */
+/** Null restores the configured value; undefined means no change. */
 export type EngineChange = Readonly<Partial<Record<TunableName, number | null | undefined>>>;
 
 export interface EngineSettingsStore {

@@ -72,8 +72,8 @@ export const holdBody = z.object({
 }) satisfies z.ZodType<EngineHoldRequest>;
 
 /**
- * How often the server checks for expired leases. An engine's settings may be restored this much later than its lease
- * ends.
+ * How often the server checks for expired leases. An engine's settings can be restored this much later than its lease
+ * expires.
  */
 const SWEEP_MS = 1_000;
 
@@ -88,7 +88,7 @@ export class EngineTuning {
     private readonly log: Log,
   ) {}
 
-  /** Loaded engines, each listed once even if it has several names. */
+  /** Loaded engines. An engine with several names is listed once. */
   async list(): Promise<EngineTunables[]> {
     const kept = await this.store.all();
     const running = this.pool
@@ -262,11 +262,9 @@ export class EngineTuning {
     };
   }
 
-  /**
-   * Returns the value that applies to a loaded engine. A value larger than the engine's allocation is clamped to it.
-   */
+  /** Returns the effective value for a loaded engine. A value larger than the engine's allocation is clamped. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: EngineValues): number {
-    // An automatic value depends on the device, so the value with which the engine was loaded is used.
+    // An automatic value depends on the device, so the value from when the engine was loaded is used.
     const unchanged =
       name === 'max_batch_tokens' && this.config.engine[name] === 0
         ? stats.loadedBatchTokens

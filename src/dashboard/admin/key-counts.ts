@@ -1,4 +1,4 @@
-// Sums counters per API key. No side effects.
+// Sums up counters per API key. No side effects.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 

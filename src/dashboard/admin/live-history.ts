@@ -45,8 +45,8 @@ export interface LiveHistory {
 }
 
 /**
- * The finest ring that still contains the start of the range and covers it with no more than the maximum number of
- * slots.
+ * Returns the finest ring that still contains the start of the range and covers the range with no more than the maximum
+ * number of slots.
  */
 export function ringFor({ from, to }: LiveSpan, now: number): Ring {
   return (

@@ -16,7 +16,7 @@ import { askedOrganization } from './organizations.js';
 
 const DEFAULT_S = 3_600;
 const MAX_S = RINGS.at(-1)?.keptS ?? 0;
-/** Number of series shown separately. All others are summed into one series. */
+/** Number of series shown separately. All other series are summed into one. */
 const SHOWN = 7;
 const MARK_PAGES = 5;
 const PAGE = 100;

@@ -12,7 +12,10 @@ import type { ThreadBus } from '../../shared/bus.js';
 export const SAMPLE_MS = 1_000;
 /** Window for percentiles, in seconds. */
 const WINDOW_S = 60;
-/** Deadline for other threads. A late thread is omitted from the sample; its counts are added to the next sample. */
+/**
+ * Deadline for the other threads' counters. A late thread is omitted from the sample, and its counts are added to
+ * the next one.
+ */
 const ASK_MS = 500;
 
 interface Windows {

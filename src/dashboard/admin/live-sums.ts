@@ -30,7 +30,7 @@ const ENGINE_MEANS = [
 ] as const satisfies readonly (keyof EngineSample)[];
 /** Averaged only over the samples that have a value. */
 const ENGINE_PARTIAL = ['prefix_hit_rate', 'step_ms'] as const satisfies readonly (keyof EngineSample)[];
-/** Append only: stored sums refer to these entries by position, and older sums contain fewer of them. */
+/** Append only: stored sums refer to these entries by position, and older sums contain fewer entries. */
 const LATENCIES = ['ttft_ms', 'itl_ms', 'tpot_ms'] as const satisfies readonly (keyof EngineSample)[];
 
 interface EngineSum {

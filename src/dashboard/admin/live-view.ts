@@ -109,7 +109,7 @@ export class LiveView {
     viewer.stream.send(this.#historyText, 'history');
   }
 
-  /** Ends the streams, which would otherwise delay the shutdown. */
+  /** Closes the streams, which would otherwise delay the shutdown. */
   drain(): void {
     this.#draining = true;
     for (const { stream } of this.#viewers) stream.end();

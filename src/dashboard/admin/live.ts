@@ -21,7 +21,7 @@ export function liveRoutes(guard: OperatorGuard, { live, signIns }: LiveDeps): R
     }),
   ];
 
-  /** Whether the session that opened the stream still exists, and its user is still an operator. */
+  /** Whether the session that opened the stream still exists and its user is still an operator. */
   async function isOperator(exchange: Exchange, userId: string): Promise<boolean> {
     const cookie = sessionCookie(exchange);
     const signedIn = cookie === null ? null : await signIns.find(cookie);

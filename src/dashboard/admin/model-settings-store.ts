@@ -3,7 +3,7 @@
 import type { AuditNote } from '../../accounts/audit.js';
 import type { LifecycleState } from '../../generation/model-deprecation.js';
 
-/** Undefined: the catalog and the configuration apply. */
+/** If undefined, the catalog and the configuration apply. */
 export interface ModelRow {
   lifecycle?: LifecycleState | undefined;
   deprecatedAt?: string | null | undefined;

@@ -30,7 +30,7 @@ export class ModelSettings {
     this.timer.unref();
   }
 
-  /** `onError`: called once when the settings become unreadable. The last ones that were read stay in effect. */
+  /** `onError`: called once when the settings become unreadable. The last settings that were read stay in effect. */
   static async open(
     store: ModelSettingsStore,
     bus: ThreadBus,

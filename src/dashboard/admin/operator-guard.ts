@@ -17,7 +17,7 @@ export interface OperatorCall<B> {
   readonly actor: Actor;
   /** Null if the request was authenticated by the bearer token. */
   readonly userId: string | null;
-  /** The body, parsed by the schema; undefined if the route has no schema. */
+  /** The body, parsed with the route's schema; undefined if the route has no schema. */
   readonly body: B;
 }
 
@@ -94,7 +94,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     sameOrigin: true,
     maxBodyBytes,
     headers: [['Cache-Control', 'no-store']],
-    // A body whose fields are all optional may itself be omitted.
+    // If all fields of the body are optional, the body itself may be omitted.
     ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
     onRequest: check,
     preHandler: check,

@@ -19,9 +19,9 @@ import { readWhole } from '../api/read-whole.js';
 import type { OperatorGuard } from './operator-guard.js';
 
 const budgetBody = z.object({
-  /** Null: no budget. */
+  /** Null means no budget. */
   amount: z.number().positive().max(1e12).nullable(),
-  /** Whether requests are refused once the budget is spent. Absent: unchanged. */
+  /** Whether requests are refused once the budget is spent. Unchanged if absent. */
   stops: z.boolean().optional(),
   mail: z.boolean().default(true),
 });

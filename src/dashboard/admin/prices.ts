@@ -1,5 +1,5 @@
-// Each model's price per million tokens. The currency is only a label; nothing is converted. Costs are informational;
-// nothing is charged.
+// Each model's price per million tokens. The currency is only a label; amounts are not converted. Costs are
+// informational; nothing is charged.
 
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';

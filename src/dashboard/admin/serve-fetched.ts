@@ -28,7 +28,7 @@ export interface ServeFrom {
   readonly hub: { cached(ref: ModelRef): Pulled | null };
   readonly fileFacts: FileFacts;
   readonly memory: { total: number; available: number };
-  /** Names and aliases in the configuration, and names of LoRA adapters. */
+  /** Names and aliases in the configuration, and LoRA adapter names. */
   readonly taken: ReadonlySet<string>;
 }
 

@@ -28,6 +28,9 @@ export interface ServedModelStore {
     check: (there: ReadonlyMap<string, ServedModelRow>) => void,
     note: AuditNote,
   ): Promise<void>;
-  /** Removes a model and the settings that operators have made for its name. Resolves to whether it existed. */
+  /**
+   * Removes a model and the settings that operators have stored for its name. Resolves to whether the model
+   * existed.
+   */
   remove(name: string, note: AuditNote): Promise<boolean>;
 }

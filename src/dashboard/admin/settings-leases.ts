@@ -1,6 +1,7 @@
 // Port for temporary engine settings ("leases"); see docs/internals/storage.md. A lease applies trial settings to an
-// engine until a deadline, which its holder can extend. The persistent settings are restored when the holder releases
-// the lease or stops extending it, or when an operator changes a setting. Leases do not survive a server restart.
+// engine until a deadline. The holder can renew the lease. The persistent settings are restored when the holder
+// releases the lease or stops renewing it, or when an operator changes a setting. Leases do not survive a server
+// restart.
 
 import type { EngineValues } from './engine-settings-store.js';
 
@@ -17,8 +18,8 @@ export interface SettingsLease {
 export const MAX_HOLD_S = 600;
 
 /**
- * Whether the lease has expired. A deadline further in the future than the maximum means that the clock was ahead when
- * the lease was taken, so such a lease counts as expired.
+ * Whether the lease has expired. A deadline beyond the maximum lease duration means that the clock was ahead when the
+ * lease was taken, so such a lease counts as expired.
  */
 export const isOver = ({ until }: Pick<SettingsLease, 'until'>, now: number): boolean =>
   until <= now || until > now + MAX_HOLD_S * 1000;
@@ -33,6 +34,6 @@ export interface SettingsLeases {
   of(engine: string): Promise<SettingsLease | null>;
   /** Releases the lease with this ID, or any lease if `id` is null. Resolves to whether a lease was released. */
   end(engine: string, id: string | null): Promise<boolean>;
-  /** Ends all leases past their deadline (Infinity: all leases). Resolves to the leases that it ended. */
+  /** Ends all leases that have expired at the given time (Infinity: all leases). Resolves to the ended leases. */
   endPast(now: number): Promise<SettingsLease[]>;
 }

@@ -17,8 +17,8 @@ export interface TuneRunStore {
   /** API keys used by the stored runs, whose requests must not be used as a workload. */
   keyIds(): Promise<ReadonlySet<string>>;
   /**
-   * Called at startup. Marks the runs that were in progress when the server stopped as ended, and resolves to their
-   * number.
+   * Called at startup. Marks runs that were in progress when the server stopped as ended. Resolves to the number of
+   * such runs.
    */
   endUnfinished(reason: string, at: Date): Promise<number>;
 }

@@ -44,11 +44,11 @@ export interface TuningsDeps {
   readonly requestLog: Pick<RequestLog, 'list'>;
   readonly bus: ThreadBus;
   readonly log: Log;
-  /** Address of this server; null until it is reachable. */
+  /** This server's address; null until the server is reachable. */
   url(): string | null;
   /**
-   * The first organization's concurrency limit for the model, because the run uses a key of this organization. Null: no
-   * limit.
+   * The first organization's concurrency limit for the model, which applies because the run uses that organization's
+   * key. Null means no limit.
    */
   concurrencyLimit(model: string): Promise<number | null>;
 }

@@ -1,4 +1,4 @@
-// Usage of all organizations over time: sums for a chart, and rows for a spreadsheet.
+// All organizations' usage over time: sums for a chart, and rows for a spreadsheet.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Organizations } from '../../accounts/organizations.js';
@@ -22,7 +22,7 @@ export interface HistoryDeps {
 
 export interface HistoryQuery {
   readonly usage: UsageQuery;
-  /** Null means all. */
+  /** Null selects all. */
   readonly organization: string | null;
   readonly groupBy: 'organization' | 'model';
 }

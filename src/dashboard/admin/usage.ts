@@ -31,7 +31,7 @@ export function usageRoutes(guard: OperatorGuard, { organizations, usage, prices
       method: 'GET',
       path: '/usage',
       handler: async ({ exchange }) => {
-        // One page of organizations. Organizations without usage have no rows.
+        // Returns one page of organizations. Organizations without usage have no rows.
         const { limit, after } = readPage(exchange.query);
         const to = date(exchange.query, 'to') ?? Date.now();
         const from = date(exchange.query, 'from') ?? to - DEFAULT_MS;

@@ -55,7 +55,7 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
   const shown = (key: KeyRecord): ApiKeyObject => keyObject(key, new Date(now()));
   const created = ({ key, secret }: CreatedKey): CreatedApiKey => ({ ...shown(key), secret });
   const served = (): string[] => pool.list().map(({ model }) => model.id);
-  // Requests for an adapter count toward the limits of its model, so adapters are not listed.
+  // Requests for an adapter count toward its model's limits, so adapters are not listed.
   const limited = (): string[] => pool.models().map(({ model }) => model.id);
   return [
     guard.member('viewer', {

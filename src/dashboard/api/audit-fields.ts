@@ -50,7 +50,7 @@ const line = ({ id, at, actor, action, target, ip, detail }: AuditEntry): string
     COLUMNS,
   );
 
-/** Sends the entries that match as a CSV file. A null organization means the whole server. */
+/** Sends the matching entries as a CSV file. A null organization means the whole server. */
 export async function sendAuditCsv(
   exchange: Exchange,
   audit: Pick<AuditLog, 'list'>,

@@ -19,7 +19,7 @@ export interface DashboardBatchDeps {
   batches: Pick<BatchStore, 'get' | 'list' | 'cancel'>;
   files: Pick<FileStore, 'get'>;
   audit: AuditLog;
-  /** Makes the batch runner look for work. */
+  /** Notifies the batch runner that there may be work. */
   wakeBatches: () => void;
 }
 

@@ -20,9 +20,9 @@ import type { Guard } from './guard.js';
 
 const PATH = '/organizations/:org/budget';
 const body = z.object({
-  /** Null: no budget. */
+  /** Null means no budget. */
   amount: z.number().positive().max(1e12).nullable(),
-  /** Whether requests are refused when the amount is spent. Absent: unchanged. Only owners can change it. */
+  /** Whether requests are refused once the amount is spent. Only owners can change this. Unchanged if absent. */
   stops: z.boolean().optional(),
   mail: z.boolean().default(true),
   webhook_url: webhookUrlField.nullable().default(null),
@@ -100,16 +100,19 @@ export async function budgetObject(
 
 interface BudgetChange {
   amount: number | null;
-  /** Undefined: unchanged. */
+  /** Unchanged if undefined. */
   stops?: boolean | undefined;
   /** Whether `stops` may change. */
   mayStop: boolean;
   mail: boolean;
-  /** Undefined: unchanged. */
+  /** Unchanged if undefined. */
   webhookUrl?: string | null;
 }
 
-/** A null amount removes the organization's budget, but not those of its members and API keys. Throws ApiError 403. */
+/**
+ * A null amount removes the organization's budget, but keeps its members' and API keys' budgets. Throws ApiError
+ * 403.
+ */
 export async function setBudget(
   budgets: BudgetStore,
   organizationId: string,
@@ -120,7 +123,7 @@ export async function setBudget(
     const stopsBefore = before?.stops === true;
     if (!mayStop && stops !== undefined && stops !== stopsBefore)
       throw apiError('role_not_allowed', 'Only owners can choose whether a budget stops requests.', 'stops');
-    // If the amount changes, notifications may be sent again in the same month. The webhook secret does not change.
+    // If the amount changes, notifications can be sent again in the same month. The webhook secret does not change.
     return withoutEmpty({
       ...before,
       amount,

@@ -1,4 +1,5 @@
-// Verifies the user's identity before actions that could lock them out of the account or give another person access.
+// Verifies the user's identity before actions that could lock the user out of the account or give another person access
+// to it.
 
 import type { Attempts } from '../../accounts/attempts.js';
 import { verifyPassword } from '../../accounts/passwords.js';
@@ -6,8 +7,8 @@ import type { User } from '../../accounts/users.js';
 import { apiError } from '../../shared/errors.js';
 
 /**
- * For an account without a password, a session that was started through the identity provider within this time is
- * accepted instead of the password.
+ * For accounts without a password, a session that was started through the identity provider within this time is
+ * accepted instead.
  */
 const FRESH_MS = 10 * 60_000;
 

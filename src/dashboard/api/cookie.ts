@@ -13,8 +13,8 @@ export function sessionCookie(exchange: Exchange): string | null {
 }
 
 /**
- * The value, or null if the cookie is absent. If it occurs several times, returns the first one, because browsers send
- * the cookie with the most specific path first.
+ * The value, or null if the cookie is absent. If the cookie occurs several times, returns the first value, because
+ * browsers send the cookie with the most specific path first.
  */
 export function namedCookie(exchange: Exchange, name: string): string | null {
   for (const pair of exchange.header('cookie').split(';')) {

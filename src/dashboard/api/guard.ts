@@ -12,7 +12,7 @@ import type { Role } from '../../shared/wire/organizations.js';
 
 export interface OpenCall<B> {
   readonly exchange: Exchange;
-  /** The body, parsed by the schema; undefined if the route has no schema. */
+  /** The body, parsed with the route's schema; undefined if the route has no schema. */
   readonly body: B;
 }
 
@@ -45,13 +45,13 @@ export interface DashboardRoute<C> {
   noted?: true;
   /** See Route. */
   countedAs?: string;
-  /** Returns the identity to which usage and limits attribute the request. Absent for requests that do not count. */
+  /** Returns the identity that usage and limits attribute the request to. Absent for requests that do not count. */
   actAs?(call: Omit<C, 'body'>): Identity;
   handler(call: C): void | Promise<void>;
 }
 
 export interface Guard {
-  /** No session is needed. Requests that change something are refused if their Origin is another site. */
+  /** Requires no session. Requests that change something are refused if their Origin is another site. */
   open<B = undefined>(route: DashboardRoute<OpenCall<B>> & { body?: z.ZodType<B> }): Route;
   /** Requires a session. */
   user<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;

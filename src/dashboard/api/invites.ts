@@ -1,5 +1,5 @@
 // Invitations. Admins create and revoke them. An invitation is accepted by opening its link and signing in or signing
-// up with the email address for which it was issued.
+// up with the invited email address.
 
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';
@@ -47,7 +47,7 @@ export function inviteRoutes({ guard, invites, attempts, origin, mailer, organiz
         await attempts.count('invite', [user.id]);
         const invite = await invites.create(organization.id, email, role, user.id, actor);
         exchange.json(200, inviteObject(invite, origin.base(exchange)));
-        // The inviter sees the link anyway, so an email that exceeds the rate limit is skipped silently.
+        // The inviter sees the link anyway, so an email over the rate limit is skipped silently.
         if (mailer.enabled)
           attempts.count('mail', [`invitation ${email}`]).then(
             () => mailer.invite(invite, user, organization.name),

@@ -57,9 +57,7 @@ const value = z.number().int().min(1).max(1e9).nullish();
 
 const limitValues = { rpm: value, tpm: value, concurrency: value };
 
-/**
- * Unlike other unknown fields, unknown limits are refused, because a key with a misspelled limit would have no limit.
- */
+/** Unlike other unknown fields, unknown limits are refused: with a misspelled limit, the key would be unlimited. */
 const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) => {
   for (const name of Object.keys(limits)) {
     if (!Object.hasOwn(limitValues, name))
@@ -72,7 +70,7 @@ const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) =
   }
 });
 
-/** By model or `*`. Null: no limit. Absent: the more general limit applies. */
+/** By model or `*`. Null means no limit; if absent, the more general limit applies. */
 export const limitsField = z
   .record(z.string().min(1).max(128), limitsOfModel)
   .transform((limits): Record<string, LimitOverride> => limits);

@@ -1,4 +1,4 @@
-// GET …/limits: an organization's limits per model, and how much of each is in use.
+// GET …/limits: an organization's limits per model and their current usage.
 
 import { nextMonth } from '../../admission/month-use.js';
 import type { BucketState } from '../../admission/counters.js';

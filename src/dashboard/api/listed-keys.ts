@@ -1,4 +1,4 @@
-// An organization's API keys, except for temporary keys that are no longer valid.
+// Lists an organization's API keys, except temporary keys that are no longer valid.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ApiKeys } from '../../accounts/api-keys.js';

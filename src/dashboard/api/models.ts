@@ -24,7 +24,7 @@ export function modelRoutes({ guard, models, pool }: ModelDeps): Route[] {
   ];
 }
 
-/** Highest tier first. Includes retired models, because keys and usage data may still refer to them. */
+/** Sorted by tier, highest first. Includes retired models, because keys and usage data may still refer to them. */
 export function describeModels({ models, pool }: Omit<ModelDeps, 'guard'>): DashboardModel[] {
   return models.describe().map((one) => {
     const pooled = pool.get(one.id);

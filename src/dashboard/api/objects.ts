@@ -57,7 +57,7 @@ export function sessionObject(session: Session, currentId: string): SessionObjec
   };
 }
 
-/** `base`: the dashboard's address, for the link of a pending invitation. */
+/** `base`: the dashboard's address, used in the link of a pending invitation. */
 export function inviteObject(
   { id, organizationId, email, role, state, createdAt, expiresAt, token }: ShownInvite,
   base: string,

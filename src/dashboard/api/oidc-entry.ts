@@ -1,5 +1,4 @@
-// Maps an identity from the provider to a user: the user to whom it is linked, an existing user to whom to link it, or
-// a new user.
+// Maps a provider identity to a user: the user it is linked to, an existing user to link it to, or a new user.
 
 import type { ForeignIdentity, Identities } from '../../accounts/identities.js';
 import type { Client, SignIns } from '../../accounts/sign-ins.js';
@@ -14,7 +13,7 @@ import { providerActor } from '../../accounts/oidc/role-sync.js';
 import type { OidcRoleSync } from '../../accounts/oidc/role-sync.js';
 import { emailField, nameField } from './fields.js';
 
-/** `cookie`: the session cookie, if sign-up started a session. Null: the caller must start one. */
+/** `cookie`: the session cookie, if sign-up started a session. If null, the caller must start a session. */
 export interface Entered {
   readonly user: User;
   readonly cookie: string | null;
@@ -34,7 +33,7 @@ interface Newcomer {
   claimed: ClaimedRole | null;
 }
 
-/** Why a new user cannot join the organization of `oidc.roles`. The log explains it to the operator. */
+/** Why a new user cannot join the organization in `oidc.roles`. Logged for the operator. */
 const NOT_JOINED: readonly string[] = ['resource_not_found', 'organization_suspended', 'too_many_entries'];
 
 export class OidcEntry {
@@ -59,8 +58,8 @@ export class OidcEntry {
     const { identities, signIns } = this.stores;
     const identity = { issuer: claims.issuer, subject: claims.subject };
     const known = await identities.userOf(identity);
-    // The addresses of linked users are checked too: a former employee may have a different address at the provider, or
-    // none.
+    // Linked users' addresses are checked too, because a former employee may have a different address at the provider,
+    // or none.
     const email = this.#email(claims, known !== null);
     if (known !== null) return { user: known, cookie: null };
     if (email === null) throw new OidcRefusal('no_email');
@@ -86,7 +85,7 @@ export class OidcEntry {
   }
 
   /**
-   * The identity's address; null if it has no acceptable address. A linked user needs one only if domains are
+   * The identity's email address; null if there is no acceptable one. Linked users need an address only if domains are
    * restricted.
    */
   #email({ email: given, isEmailVerified }: Claims, isLinked: boolean): string | null {

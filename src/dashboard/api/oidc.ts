@@ -31,10 +31,10 @@ const MAX_INVITE = 256;
 
 /** Content of the encrypted cookie. */
 interface Journey extends Asked {
-  /** Path of the page to be opened after the sign-in. */
+  /** Path of the page to open after the sign-in. */
   next: string;
   invite: string | null;
-  /** The user to whom the identity is to be linked; null for a sign-in. */
+  /** The user to link the identity to; null for a sign-in. */
   link: string | null;
   until: number;
 }
@@ -106,9 +106,7 @@ function routesOf(deps: OidcDeps, provider: OidcProvider): Route[] {
     return journey.next;
   };
 
-  /**
-   * Sets the cookie for the callback, and returns the provider's URL to which to redirect. Rejects with OidcRefusal.
-   */
+  /** Sets the cookie for the callback, and returns the provider URL to redirect to. Rejects with OidcRefusal. */
   const begin = async (exchange: Exchange, journey: Pick<Journey, 'next' | 'invite' | 'link'>): Promise<string> => {
     const { url, asked } = await provider.ask(redirectUri(exchange)).catch((cause: unknown) => {
       throw new OidcRefusal('unreachable', { cause });
@@ -194,7 +192,7 @@ function routesOf(deps: OidcDeps, provider: OidcProvider): Route[] {
     }),
   ];
 
-  /** Maps an error to the failure that the page shows. Errors that are not the user's fault are logged. */
+  /** Maps an error to the failure shown on the page. Errors not caused by the user are logged. */
   function failureOf(error: unknown): OidcFailure {
     if (error instanceof Denied) return 'denied';
     if (error instanceof ApiError && error.code === 'too_many_attempts') return 'too_many';

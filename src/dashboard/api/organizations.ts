@@ -50,7 +50,7 @@ export function organizationRoutes({
       method: 'GET',
       path: '/organizations',
       handler: async ({ exchange, user }) => {
-        // GET /me also lists those that cannot be opened from this address
+        // GET /me also lists organizations that cannot be opened from this address.
         const all = (await members.organizationsOf(user.id))
           .map(({ organization }) => organization)
           .filter(({ settings }) => mayOpenFrom(settings, exchange.remoteAddress));

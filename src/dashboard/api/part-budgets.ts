@@ -1,4 +1,4 @@
-// …/budgets: the monthly budgets of an organization's members and API keys. Once a budget is spent, the requests of its
+// …/budgets: the monthly budgets of an organization's members and API keys. Once a budget is spent, requests by that
 // member or key are refused.
 
 import { z } from 'zod';
@@ -22,7 +22,7 @@ import { readingUsage } from './usage.js';
 
 const PATH = '/organizations/:org/budgets';
 
-/** Null: no budget of its own. */
+/** Null means no separate budget. */
 const body = z.object({ amount: z.number().positive().max(1e12).nullable() });
 
 export interface PartBudgetDeps extends Pick<BudgetDeps, 'guard' | 'budgets' | 'prices' | 'usage'> {

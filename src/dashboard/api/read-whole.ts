@@ -1,6 +1,6 @@
-// Runs reads that may take long: lists that must be read completely to return one page, and large stored content. These
-// reads run one at a time, with organizations taking turns, and count toward the organization's event-loop budget
-// (limits.event_loop_ms). This way, concurrent readers cannot delay other requests.
+// Runs reads that can take a long time: lists that must be read completely to return one page, and large stored
+// content. So that concurrent readers cannot delay other requests, these reads run one at a time, organizations take
+// turns, and the time counts toward the organization's event-loop budget (limits.event_loop_ms).
 
 import type { Exchange } from '../../http/exchange.js';
 import { SMALL_BYTES } from '../../http/parse-queue.js';

@@ -144,7 +144,7 @@ const CSV_COLUMNS = [
   'trace_id',
 ] as const satisfies readonly (keyof RequestObject)[];
 
-/** Sends the entries that match as a CSV file. Throws ApiError 400 if there are more than CSV_ROWS. */
+/** Sends the matching entries as a CSV file. Throws ApiError 400 if there are more than CSV_ROWS. */
 export async function sendRequestsCsv(
   exchange: Exchange,
   requestLog: Pick<RequestLog, 'list'>,

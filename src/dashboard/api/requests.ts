@@ -19,7 +19,7 @@ const LIST = '/organizations/:org/requests';
 export const readingRequests = new FairSlots(shareOf(2), 'pages of the request log', 64);
 
 /**
- * The request log for a file made from many pages. Each page waits its turn, so that other readers are served in
+ * The request log for a download that reads many pages. Each page waits its turn, so that other readers are served in
  * between.
  */
 export const inTurns = (requestLog: Pick<RequestLog, 'list'>, organization: string): Pick<RequestLog, 'list'> => ({
@@ -31,7 +31,7 @@ const isAdmin = (role: Role): boolean => ROLES.indexOf(role) >= ROLES.indexOf('a
 /** Client addresses and user agents are shown only to admins, as in the audit log. */
 const shownTo = (role: Role, row: LoggedRow): LoggedRow => (isAdmin(role) ? row : { ...row, client: null });
 
-/** The request log as a member with this role sees it. */
+/** The request log, restricted to the fields that this role may read. */
 const logFor = (role: Role, requestLog: Pick<RequestLog, 'list'>): Pick<RequestLog, 'list'> => ({
   list: async (...page) => {
     const { rows, next } = await requestLog.list(...page);

@@ -1,5 +1,5 @@
-// A Guard that uses sessions in the database. The caller is looked up before the body is read, so that unauthenticated
-// clients cannot send large bodies, and again before the route runs. Nothing is cached in between.
+// A Guard based on database sessions. The caller is looked up before the body is read, so that unauthenticated clients
+// cannot send large bodies, and again before the route runs. Nothing is cached in between.
 
 import { timingSafeEqual } from 'node:crypto';
 import type { z } from 'zod';
@@ -98,7 +98,7 @@ export class SessionGuard implements Guard {
       sameOrigin: true,
       headers: API_HEADERS,
       maxBodyBytes,
-      // A body whose fields are all optional may itself be omitted.
+      // If all fields of the body are optional, the body itself may be omitted.
       ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
       ...(declared.generates === true ? { generates: true } : {}),
       ...(declared.countedAs === undefined ? {} : { countedAs: declared.countedAs }),

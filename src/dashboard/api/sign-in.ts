@@ -104,7 +104,7 @@ export function signInRoutes({
         }
         if (!right || known === null) throw wrong;
         if (known.secondFactor === true && !known.locked) {
-          // The password was correct. Attempts to enter the code are counted separately.
+          // The password was correct; code attempts are counted separately.
           await signIns.resetAttempts(counted);
           const { ticket, expiresAt } = tickets.issue(known);
           answer(exchange, { second_factor: { ticket, expires_at: new Date(expiresAt).toISOString() } });

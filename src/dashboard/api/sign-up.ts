@@ -1,4 +1,4 @@
-// GET /status, POST /signup, and a preview of the invitation to which a link belongs.
+// GET /status, POST /signup, and a preview of a link's invitation.
 
 import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';
@@ -90,7 +90,7 @@ export function signUpRoutes({
           code: body.code ?? null,
         };
         await attempts.count('signup', [addressGroup(client.ip)]);
-        // checked first, so that strangers cannot trigger expensive password hashing
+        // Checked first, so that unauthenticated clients cannot trigger expensive password hashing.
         await signUps.check(policy, request);
         const { user, organization, cookie } = await signUps.signUp(
           policy,

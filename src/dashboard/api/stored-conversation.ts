@@ -8,11 +8,11 @@ import type { ConversationItem, ConversationTurn, StoredConversation } from '../
 /** Maximum number of characters per item. */
 const MAX_ITEM = 20_000;
 /**
- * Maximum number of characters in total, counted from the newest response backwards. The response in which the limit is
- * reached is shown completely, up to twice the limit.
+ * Maximum number of characters in total, counted from the newest response backwards. The response that reaches the
+ * limit is shown completely, up to twice the limit.
  */
 const MAX_ALL = 400_000;
-/** An item counts as at least this many characters, because many empty items also make a page long. */
+/** Minimum number of characters that an item counts as, because many empty items also make a page long. */
 const LEAST = 128;
 
 export function conversationOf(responses: readonly ChainedResponse[]): StoredConversation {

@@ -117,7 +117,7 @@ export function usageRoutes(deps: UsageDeps): Route[] {
 
 const READ_PAGE = 500;
 
-/** The creator of each of an organization's keys. */
+/** Maps each of an organization's keys to its creator. */
 async function keyOwners(apiKeys: Pick<ApiKeys, 'page'>, organizationId: string): Promise<Map<string, string>> {
   const owners = new Map<string, string>([[PLAYGROUND_KEY, PLAYGROUND_MEMBER]]);
   for await (const { id, createdBy } of entriesOf((after) => apiKeys.page(organizationId, READ_PAGE, after)))
@@ -130,7 +130,7 @@ interface Named {
   readonly name: string;
 }
 
-/** Members and service accounts by ID. Former ones are missing. */
+/** Current members and service accounts, by ID. */
 async function memberNames(
   { members, serviceAccounts }: Pick<UsageDeps, 'members' | 'serviceAccounts'>,
   organizationId: string,

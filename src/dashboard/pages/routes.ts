@@ -12,7 +12,7 @@ import type { PageFile } from './built-page.js';
 /** dist/web, next to the compiled server. */
 const BUILT = fileURLToPath(new URL('../../web', import.meta.url));
 
-// The page's own router decides what to show for a path. These patterns only have to match all of its paths.
+// The page's client-side router decides what to show for a path. These patterns only need to match all of its paths.
 const PAGE_PATHS = [
   '/',
   '/dashboard',

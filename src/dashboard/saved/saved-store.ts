@@ -54,7 +54,7 @@ export interface SavedStore {
   list(organizationId: string): Promise<SavedRow[]>;
   /** Null if not found or expired. */
   get(organizationId: string, id: string): Promise<{ row: SavedRow; sealedContent: string } | null>;
-  /** Resolves to the row after the change; null if it no longer exists. */
+  /** Resolves to the changed row, or to null if it no longer exists. */
   change(organizationId: string, id: string, change: SavedChange): Promise<SavedRow | null>;
   /** Idempotent. */
   remove(organizationId: string, id: string): Promise<void>;

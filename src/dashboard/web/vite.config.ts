@@ -8,7 +8,7 @@ export default defineConfig({
   base: '/dashboard/',
   publicDir: false,
   plugins: [react()],
-  // The repository's root has another copy of React, used by its test runner. Hoisted packages must not resolve to that
+  // The repository root contains another copy of React for the test runner. Hoisted packages must not resolve to that
   // copy.
   resolve: { dedupe: ['react', 'react-dom'] },
   build: {

@@ -1,5 +1,5 @@
-// One engine that is connected to the page store: stores what it exports, and imports stored pages for new prompts.
-// Worker thread only.
+// Connects one engine to the page store: stores the pages that the engine exports, and imports stored pages for new
+// prompts. Worker thread only.
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadOptions, NativeEngine, NativeTier, PageData, PageExport, TierEvent } from '../addon-types.js';
@@ -12,16 +12,16 @@ import { PARTS, type PagePart } from './page-record.js';
 import type { EngineIdentity, PageParts, PageStore } from './page-store.js';
 
 const DAY_S = 86_400;
-/** Bytes that are read and handed to the engine in one part. */
+/** Number of bytes that are read and passed to the engine in one batch. */
 const PART_BYTES = 2 * 1024 ** 2;
-/** Number of batches that are read at the same time. */
+/** Number of batches that are read concurrently. */
 const READ_AHEAD = 3;
-/** Time for one answer from the engine, whose steps may be long. */
+/** Timeout for one response from the engine, whose steps may be long. */
 const ANSWER_MS = 30_000;
 const LOOK_MS = 10;
-/** Limits the memory for pages that are read at the same time. */
+/** Limits the memory for pages that are read concurrently. */
 const MAX_IMPORTS = 4;
-/** Number of computed tokens after which their mean time is an estimate. */
+/** Number of computed tokens after which their mean time is used as an estimate. */
 const MIN_ROWS = 1_000;
 
 export interface ImportResult {
@@ -34,10 +34,10 @@ export interface EngineLinks {
   readonly store: PageStore;
   readonly minTokens: number;
   readonly backlogBytes: number;
-  /** An organization's keys; null if it no longer has any. */
+  /** Returns an organization's keys, or null if the organization no longer has any. */
   keysOf(organizationId: string): Promise<OrganizationKeys | null>;
   report(action: string, error: unknown): void;
-  /** Counts the bytes that were read for an organization. written() counts the bytes that were written. */
+  /** read() counts the bytes read for an organization, and written() the bytes written. */
   read(organizationId: string, bytes: number): void;
   written(organizationId: string, bytes: number): void;
 }
@@ -55,7 +55,7 @@ export class AttachedEngine {
   #identity: EngineIdentity | null = null;
   #nextImport = 1;
   #pendingExports: Promise<unknown> = Promise.resolve();
-  /** Number of exported pages that are not yet stored. */
+  /** Number of exported pages that have not been stored yet. */
   #pagesStoring = 0;
   /**
    * Number of pages that the engine had exported before this object was created. `#pagesArrived` counts pages received
@@ -69,9 +69,9 @@ export class AttachedEngine {
   /** Open imports that hold the pages of pinned prompts in memory, by the ID of the pinned prompt. */
   readonly #pins = new Map<string, number>();
   skippedPages = 0;
-  /** The estimate of an earlier process. */
+  /** The estimate from an earlier process. */
   knownTokenMs = 0;
-  /** Imported tokens whose time is not yet part of the time saved. */
+  /** Imported tokens whose prefill time is not yet included in the time saved. */
   uncountedTokens = 0;
 
   constructor(
@@ -83,7 +83,7 @@ export class AttachedEngine {
     this.#tier = native.openTier(links.backlogBytes, links.minTokens, (events) => this.#take(events));
   }
 
-  /** Nothing is stored or read until the hash of the model's files is known. */
+  /** No pages are stored or read until the hash of the model's files is known. */
   identify(files: Buffer): void {
     this.#identity = { key: engineKey(files, this.native, this.options), tokenMs: 1 };
     this.#tier.forget(); // export earlier pages again: they were not stored
@@ -137,7 +137,7 @@ export class AttachedEngine {
         text: event,
         pages: event.pages.map((page) => ({ index: page.index, parts: page })),
         label,
-        // Pages of a response stay as long as the response, whatever the limit; see PageStore.
+        // The pages of a stored response are kept as long as the response, regardless of the limit; see PageStore.
         keepS: kept === KEPT_ALWAYS ? 0 : DAY_S,
       });
       this.links.written(organizationId, bytes);
@@ -258,7 +258,7 @@ export class AttachedEngine {
     this.#tier.closeImport(id);
   }
 
-  /** Holds those pages of a prompt that are in memory, until unpin(). Never rejects. */
+  /** Holds the pages of a prompt that are in memory, until unpin(). Never rejects. */
   async pin({ pin, organization, organizationId, tokens, adapter }: PinOrder): Promise<PinState> {
     const none: PinState = { memoryTokens: 0, diskTokens: 0 };
     try {
@@ -293,13 +293,13 @@ export class AttachedEngine {
     this.#tier.forget();
   }
 
-  /** Waits until everything that the engine has exported is stored, for at most `withinMs`. */
+  /** Waits until all pages that the engine has exported are stored, for at most `withinMs`. */
   async drain(withinMs: number): Promise<void> {
     for (const end = performance.now() + withinMs; this.pagesWaiting > 0 && performance.now() < end; )
       await sleep(LOOK_MS);
   }
 
-  /** Exports that are not yet being stored are dropped. */
+  /** Drops exports whose storing has not started. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#tier.close();
@@ -308,7 +308,7 @@ export class AttachedEngine {
     await this.native.close();
   }
 
-  /** Calls `ask` and waits for the engine's answer. Rejects with what `ask` throws. */
+  /** Calls `ask` and waits for the engine's response. Rejects with any error that `ask` throws. */
   #answer(name: string, ask: () => void): Promise<Answer> {
     if (this.#closed) return Promise.reject(new Error('the engine was closed'));
     const answer = new Promise<Answer>((resolve, reject) => {
@@ -350,7 +350,7 @@ const bytesOf = (page: PageParts): number => PARTS.reduce((sum, part) => sum + (
 
 const bytesOfParts = ([, parts]: Wanted, sizes: Sizes): number => parts.reduce((sum, part) => sum + sizes[part], 0);
 
-/** Everything that changes the bits of a page, except the page's own content. */
+/** All inputs that affect the bits of a page, except the page's own content. */
 function engineKey(files: Buffer, native: NativeEngine, options: LoadOptions): Buffer {
   const { arithmetic, batchInvariant, cublaslt, kvType, maxBatchTokens, quantize, visionPrecision } = options;
   const { visionMaxPixels, visionMaxTiles, visionResize } = options;

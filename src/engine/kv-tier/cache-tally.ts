@@ -1,5 +1,4 @@
-// Counts how many prompt tokens of each model file and organization were cached in memory and on disk. Worker thread
-// only.
+// Counts cached prompt tokens, in memory and on disk, by model file and organization. Worker thread only.
 
 /**
  * Maximum number of pairs of a model file and an organization, to limit memory. Further pairs are counted under the
@@ -22,7 +21,7 @@ export interface CacheUse {
 }
 
 interface Counted extends CacheUse {
-  /** Number of cached tokens that `savedMs` does not include yet, because the prefill time per token is not known. */
+  /** Number of cached tokens that `savedMs` does not include yet, because the prefill time per token was not known. */
   untimedTokens: number;
 }
 

@@ -13,7 +13,7 @@ interface Remembered {
   readonly hash: string;
 }
 
-/** All files that a model's weights, tokenizer and configuration come from. Throws the file system's error. */
+/** Returns all files that contain a model's weights, tokenizer and configuration. Throws the file system's error. */
 export function modelFiles(path: string): string[] {
   if (statSync(path).isDirectory())
     return readdirSync(path, { withFileTypes: true })
@@ -31,18 +31,18 @@ export function modelFiles(path: string): string[] {
 export class FileHashes {
   readonly #known: Map<string, Remembered>;
 
-  /** `memory`: the file in which hashes are remembered. */
+  /** `memory`: the file in which hashes are stored. */
   constructor(private readonly memory: string) {
     let known: [string, Remembered][] = [];
     try {
       known = Object.entries(JSON.parse(readFileSync(memory, 'utf8')) as Record<string, Remembered>);
     } catch {
-      // missing or damaged: the hashes are computed again
+      // The file is missing or damaged, so the hashes are computed again.
     }
     this.#known = new Map(known);
   }
 
-  /** The hash of all files of a model. Rejects with the file system's error, or if `signal` aborts. */
+  /** Returns the hash of all files of a model. Rejects with the file system's error, or if `signal` aborts. */
   async ofModel(paths: readonly string[], signal: AbortSignal): Promise<Buffer> {
     const all = createHash('sha256');
     for (const path of paths)
@@ -85,7 +85,7 @@ export class FileHashes {
       writeFileSync(`${this.memory}.new`, JSON.stringify(Object.fromEntries(this.#known)), { mode: 0o600 });
       renameSync(`${this.memory}.new`, this.memory);
     } catch {
-      // computed again after the next start
+      // The hash is computed again after the next startup.
     }
   }
 }

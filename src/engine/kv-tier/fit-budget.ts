@@ -2,13 +2,14 @@
 //
 // First, the least useful records are removed from the index until the remaining ones fit the budget. Then records move
 // from the last files into free slots of the first files, so that files become empty or shorter. The caller writes the
-// journal between the two stages and after them, because a record may move into the slot of a removed record.
+// journal between the two stages and again after the second one, because a record may move into the slot of a removed
+// record.
 import type { Entry, PageIndex } from './page-index.js';
 import type { Slab, SlabFiles, Slot } from './slab-files.js';
 
 /**
- * Removes entries until the remaining ones fit into `maxBytes`. Entries of pinned prompts are removed last. Returns the
- * number of removed entries.
+ * Removes entries until the remaining entries fit into `maxBytes`. Entries of pinned prompts are removed last. Returns
+ * the number of removed entries.
  */
 export function evictToFit(index: PageIndex, maxBytes: number): number {
   let bytes = 0;

@@ -1,7 +1,7 @@
-// Estimates whether reading a prompt's KV pages from disk is faster than computing the prompt. With a small model,
-// computing can be faster.
+// Estimates whether reading a prompt's KV pages from disk is faster than prefilling the prompt. For a small model,
+// prefill can be faster.
 
-/** Assumed cost of an import before there are measurements: 200 MB/s. */
+/** Assumed import speed before there are measurements: 200 MB/s. */
 const ASSUMED_MS_PER_BYTE = 1 / 200_000;
 /** The assumption counts as much as a measured import of this size. */
 const ASSUMED_BYTES = 2 ** 24;

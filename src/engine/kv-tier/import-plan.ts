@@ -22,9 +22,9 @@ export interface ImportQuestion {
 export interface ImportPlan {
   /** Number of leading pages that the request can use after the import. */
   readonly pages: number;
-  /** Number of leading pages that are already in memory, so that the request can use them without an import. */
+  /** Number of leading pages already in memory, which the request can use without an import. */
   readonly pagesBefore: number;
-  /** Parts to import by page, in ascending order. Empty: the pool has as much. */
+  /** Parts to import by page, in ascending order. Empty if the pool already contains as many usable pages. */
   readonly wanted: ReadonlyMap<number, readonly PagePart[]>;
 }
 
@@ -54,7 +54,7 @@ export function planImport(question: ImportQuestion): ImportPlan {
 const firstWindowPage = (pages: number, windowTokens: number): number =>
   Math.floor(Math.max(0, pages * PAGE_TOKENS - windowTokens + 1) / PAGE_TOKENS);
 
-/** The largest number of leading pages, up to `most`, from which the engine can continue. */
+/** The largest number of leading pages, up to `most`, that the engine can continue from. */
 function longest(
   { windowTokens, needsSnapshot, spans }: ImportQuestion,
   most: number,

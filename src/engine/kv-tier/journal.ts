@@ -1,15 +1,15 @@
 // An append-only list of JSON values in a file, rewritten when it is opened. Each line has a checksum; reading stops at
-// the first line that is incomplete or damaged, because an append was interrupted there. It is also rewritten when it
-// has grown much larger than its content.
+// the first incomplete or damaged line, because an append was interrupted there. The file is also rewritten when it has
+// grown much larger than its content.
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { PageFile, PageFiles } from './page-files.js';
 
 const NAME = /^index-(\d+)\.journal$/;
-/** The line that ends a rewritten journal. A file without it was not completed and is ignored. */
+/** The last line of a rewritten journal. A file without this line is incomplete and is ignored. */
 const COMPLETE = 'complete';
 const CHUNK_BYTES = 1 << 20;
-/** The journal may grow to this many times the size after it was rewritten, plus SLACK_BYTES. */
+/** The journal may grow to this many times its size after the last rewrite, plus SLACK_BYTES. */
 const GROWTH = 4;
 const SLACK_BYTES = 16 * 1024 ** 2;
 
@@ -54,7 +54,7 @@ export class Journal {
   #number = 0;
   #end = 0;
   #maxBytes = Infinity;
-  /** Bytes that may be damaged by a failed append are overwritten by the next one. */
+  /** The next append overwrites any bytes that a failed append may have damaged. */
 
   constructor(
     private readonly folder: string,
@@ -97,7 +97,7 @@ export class Journal {
     return [];
   }
 
-  /** Replaces the journal by these entries. If that fails, the journal stays as it was. */
+  /** Replaces the journal with these entries. If this fails, the journal is unchanged. */
   async rewrite(entries: Iterable<JournalEntry>): Promise<void> {
     const before = this.#file;
     const number = ++this.#number;
@@ -123,7 +123,7 @@ export class Journal {
       await file.sync();
     } catch (error) {
       await file.close().catch(() => undefined);
-      // A complete file that was not synced would hide what is appended to the present one.
+      // A complete but unsynced file would hide the entries that are appended to the current file.
       await this.files.remove(this.#path(number));
       throw error;
     }

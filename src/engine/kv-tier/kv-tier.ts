@@ -18,12 +18,15 @@ type Order = TierOrder extends infer O ? (O extends TierOrder ? Omit<O, 'number'
 
 export interface KvTierOptions extends TierStart {
   readonly state: TierState;
-  /** An organization's key, 32 bytes; created if there is none. Null: the organization was deleted. */
+  /**
+   * Returns an organization's key of 32 bytes, which is created if there is none. Resolves to null if the
+   * organization was deleted.
+   */
   keyOf(organizationId: string): Promise<Uint8Array | null>;
   report(news: Exclude<TierNews, { type: 'done' | 'key' }>): void;
 }
 
-/** Time for the worker to close its files after the engines have been drained. */
+/** How long the worker may take to close its files after the engines have been drained. */
 const CLOSE_MS = 5_000;
 
 export class KvTier {
@@ -47,30 +50,30 @@ export class KvTier {
       });
     });
     this.#worker.on('message', (news: TierNews) => this.#take(news));
-    // Serving continues without the tier.
+    // After a worker error, serving continues without the tier.
     this.#worker.on('error', (error) => this.#fail(error.message));
     this.#worker.on('exit', (code) => {
       if (code !== 0) this.#fail(`the worker ended with code ${code}`);
     });
   }
 
-  /** Connects a loaded engine. From then on, its pages are stored, and stored ones are found. */
+  /** Connects a loaded engine. After that, its pages are stored and stored pages are found. */
   async attach(engine: Attached): Promise<void> {
     await this.#order({ type: 'attach', engine });
   }
-  /** Stores what the engine has left, for at most `withinMs`, and releases the engine. */
+  /** Stores the engine's remaining exports, for at most `withinMs`, and releases the engine. */
   async detach(key: string, withinMs: number): Promise<void> {
     await this.#order({ type: 'detach', key, withinMs });
   }
-  /** Erases the pages that only the responses with these labels need. */
+  /** Erases pages that only the responses with these labels need. */
   async gone(labels: readonly string[]): Promise<void> {
     await this.#order({ type: 'gone', labels });
   }
-  /** The labels of responses with pages that were stored at least `olderThanS` seconds ago. */
+  /** Returns the labels of responses whose pages were stored at least `olderThanS` seconds ago. */
   async labels(olderThanS: number): Promise<readonly string[]> {
     return ((await this.#order({ type: 'labels', olderThanS })) as readonly string[] | null) ?? [];
   }
-  /** Erases all pages, or only those of one organization or one model file. Pages of pinned prompts are kept. */
+  /** Erases all pages, or only the pages of one organization or model file. Pages of pinned prompts are kept. */
   async clear(organization: string | null, file: string | null): Promise<ErasedPages> {
     const erased = (await this.#order({ type: 'clear', organization, file })) as ErasedPages | null;
     return erased ?? { records: 0, bytes: 0 };
@@ -91,11 +94,11 @@ export class KvTier {
   async pin(order: PinOrder): Promise<PinState | null> {
     return (await this.#order({ type: 'pin', ...order })) as PinState | null;
   }
-  /** Releases the pages of a pinned prompt. Erases those pages on disk that nothing else needs. */
+  /** Releases the pages of a pinned prompt, and erases its pages on disk that nothing else needs. */
   async unpin(pin: string, organizationId: string): Promise<void> {
     await this.#order({ type: 'unpin', pin, organizationId });
   }
-  /** Null if the worker has ended. */
+  /** Null if the worker has exited. */
   async report(): Promise<TierReport | null> {
     return (await this.#order({ type: 'report' })) as TierReport | null;
   }

@@ -1,7 +1,9 @@
-// The labels under which the engine exports pages. A label names an organization and the reason for keeping the pages.
-// No side effects.
+// The labels of exported pages. A label names an organization and the reason for keeping the pages. No side effects.
 
-/** Returns a label. `kept`: the reason for keeping the pages: the ID of a stored response or a value from below. */
+/**
+ * Returns a label. `kept`: the reason for keeping the pages, which is the ID of a stored response or one of the
+ * values below.
+ */
 export const labelOf = (organizationId: string, kept: string): string => `${organizationId} ${kept}`;
 /** Splits a label into its parts. */
 export function partsOfLabel(label: string): { organizationId: string; kept: string } {

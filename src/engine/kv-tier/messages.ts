@@ -1,5 +1,5 @@
-// Messages between the threads that serve requests and the storage tier's worker. They cross threads as structured
-// clones.
+// Messages between the threads that serve requests and the storage tier's worker. They are passed between threads as
+// structured clones.
 import type { LoadOptions, PromptSpan } from '../addon-types.js';
 import type { CacheUse } from './cache-tally.js';
 import type { StoreCounts } from './page-store.js';
@@ -25,27 +25,27 @@ export interface AttachedEngine {
   readonly options: LoadOptions;
 }
 
-/** From the main thread to the worker. Each is answered by `done` with the same number. */
+/** From the main thread to the worker. The worker responds to each with `done` and the same number. */
 export type TierOrder = { readonly number: number } & (
   | { readonly type: 'attach'; readonly engine: AttachedEngine }
-  /** Writes what the engine has left, for at most `withinMs`, and releases it. */
+  /** Stores the engine's remaining exports, for at most `withinMs`, and releases the engine. */
   | { readonly type: 'detach'; readonly key: string; readonly withinMs: number }
-  /** The given responses no longer exist. */
+  /** Reports that the given responses no longer exist. */
   | { readonly type: 'gone'; readonly labels: readonly string[] }
-  /** The responses whose pages are stored, if they were stored more than `olderThanS` seconds ago. */
+  /** Requests the responses whose pages were stored more than `olderThanS` seconds ago. */
   | { readonly type: 'labels'; readonly olderThanS: number }
   /**
-   * Erases all pages, or only those of one organization or one model file. Pages of pinned prompts are kept. The answer
+   * Erases all pages, or only the pages of one organization or model file. Pages of pinned prompts are kept. The result
    * is an ErasedPages.
    */
   | { readonly type: 'clear'; readonly organization: string | null; readonly file: string | null }
   /** Erases all pages of a deleted organization. */
   | { readonly type: 'erase organization'; readonly organization: string }
-  /** The answer is the IDs of the organizations that have pages on disk. */
+  /** The result is the IDs of the organizations that have pages on disk. */
   | { readonly type: 'organizations' }
-  /** The answer is a list of StoredPages: the stored pages of each model file and organization. */
+  /** The result is a list of StoredPages, one per model file and organization. */
   | { readonly type: 'stored' }
-  /** Holds the pages of a prompt in the engine's memory. The answer is a PinState. */
+  /** Holds the pages of a prompt in the engine's memory. The result is a PinState. */
   | ({ readonly type: 'pin' } & PinOrder)
   | { readonly type: 'unpin'; readonly pin: string; readonly organizationId: string }
   | { readonly type: 'report' }
@@ -64,7 +64,7 @@ export interface PinOrder {
   readonly adapter: string;
 }
 
-/** Number of leading tokens of a pinned prompt whose pages are in memory, and number whose pages are on disk. */
+/** Number of a pinned prompt's leading tokens whose pages are in memory, and number whose pages are on disk. */
 export interface PinState {
   readonly memoryTokens: number;
   readonly diskTokens: number;
@@ -86,12 +86,12 @@ export interface StoredPages {
 /** From the worker to the main thread. */
 export type TierNews =
   | { readonly type: 'done'; readonly number: number; readonly answer: unknown }
-  /** Asks for an organization's key; answered by the order `key`. */
+  /** Requests an organization's key. The main thread responds with the order `key`. */
   | { readonly type: 'key'; readonly organization: string }
   | { readonly type: 'problem'; readonly action: string; readonly message: string }
   | { readonly type: 'ready'; readonly model: string; readonly ms: number };
 
-/** The answer to `key`: 32 bytes, or null if the organization was deleted or its key cannot be read. */
+/** The response to `key`: 32 bytes, or null if the organization was deleted or its key cannot be read. */
 export interface TierKey {
   readonly type: 'organization key';
   readonly organization: string;
@@ -109,7 +109,7 @@ export interface TierReport {
   readonly importedTokens: number;
   readonly savedMs: number;
   readonly skippedPages: number;
-  /** Number of pages of finished requests that are not yet stored on disk. */
+  /** Number of pages of finished requests that have not been stored on disk yet. */
   readonly pagesWaiting: number;
   readonly uses: readonly CacheUse[];
 }
@@ -155,16 +155,16 @@ export type MissReason =
 
 export interface Miss {
   readonly reason: MissReason;
-  /** Time in seconds since 1970 at which the page was removed from the store. Null if it was not removed. */
+  /** Time at which the page was removed from the store, in seconds since 1970. Null if it was not removed. */
   readonly at: number | null;
 }
 
-/** The answer to `prefetch`. */
+/** The response to `prefetch`. */
 export interface TierAnswer {
   readonly number: number;
   /** Number of prompt tokens that were read from disk. */
   readonly tokens: number;
-  /** The open import that holds the pages; null: none. */
+  /** The open import that holds the pages; null if none. */
   readonly import: number | null;
   /** Why not all full pages of the prompt were read from disk. Null if all were read. */
   readonly miss: Miss | null;

@@ -1,9 +1,9 @@
-// What the positions of a prompt contain, as bytes that are equal only if the content is equal, and the digests by
-// which pages are found. No side effects.
+// The content of a prompt's positions, as bytes that are equal only if the content is equal, and the digests used to
+// find pages. No side effects.
 import { createHmac, hkdfSync } from 'node:crypto';
 import type { PromptSpan } from '../addon-types.js';
 
-/** Positions per page, as in the engine. */
+/** Positions per page. Must match the engine. */
 export const PAGE_TOKENS = 16;
 export const DIGEST_BYTES = 16;
 
@@ -12,7 +12,7 @@ export interface PositionText {
   readonly tokens: Int32Array;
   /** Positions of images, in ascending order. */
   readonly spans: readonly PromptSpan[];
-  /** AdapterInfo.cacheKey of the LoRA adapter that the pages were computed with; '' or absent = no adapter. */
+  /** AdapterInfo.cacheKey of the LoRA adapter used to compute the pages; '' or absent = no adapter. */
   readonly adapter?: string;
 }
 

@@ -1,4 +1,4 @@
-// The file operations of the page store, as an interface, so that tests can make each of them fail.
+// The page store's file operations, as an interface, so that tests can make each operation fail.
 import { open, readdir, unlink, type FileHandle } from 'node:fs/promises';
 
 export interface PageFile {
@@ -6,7 +6,7 @@ export interface PageFile {
   read(into: Uint8Array, position: number): Promise<number>;
   /** Writes all bytes at `position`. */
   write(bytes: Uint8Array, position: number): Promise<void>;
-  /** Resolves when everything written so far is durable. */
+  /** Resolves when all data written so far is durable. */
   sync(): Promise<void>;
   size(): Promise<number>;
   truncate(size: number): Promise<void>;

@@ -19,8 +19,8 @@ export interface Entry {
   slot: Slot;
   readonly bytes: number;
   /**
-   * Number of labels that need this entry, and number of those that belong to pinned prompts. Counted only in entries
-   * of the part `full`.
+   * Number of labels that need this entry, and how many of these labels belong to pinned prompts. Counted only in
+   * entries of the part `full`.
    */
   references: number;
   pins: number;
@@ -61,7 +61,7 @@ export class PageIndex {
   readonly #list: Entry[] = [];
   readonly #bySlot = new Map<string, Entry>();
   readonly #children = new Map<string, Set<string>>(); // `full` entries by the `full` entry of their parent page
-  /** By label, the last page of each prefix that the label needs. `#labelsOf` contains the labels by last page. */
+  /** Maps each label to the last pages of the prefixes that it needs. `#labelsOf` maps last pages to labels. */
   readonly #labels = new Map<string, Set<string>>();
   readonly #labelsOf = new Map<string, Set<string>>();
   readonly #labelTimes = new Map<string, number>();
@@ -100,7 +100,7 @@ export class PageIndex {
     return (this.#perOrganization.get(organization) ?? 0) > 0;
   }
 
-  /** Returns whether an engine with another key has stored the page with this digest. */
+  /** Returns whether an engine with a different key has stored the page with this digest. */
   hasForOtherEngine(engine: string, digest: string): boolean {
     for (const other of this.#perEngine.keys())
       if (other !== engine && this.has(entryName('full', other, digest))) return true;
@@ -196,7 +196,7 @@ export class PageIndex {
     return PARTS.flatMap((part) => this.#entries.get(entryName(part, engine, digest)) ?? []);
   }
 
-  /** Returns the entries and all pages that can be found only through them, the deepest pages first. */
+  /** Returns the entries and all pages that can be found only through them, deepest pages first. */
   withDescendants(entries: readonly Entry[]): Entry[] {
     const all = new Set(entries);
     for (const entry of all) {
@@ -237,9 +237,9 @@ export class PageIndex {
   }
 
   /**
-   * Returns the last page of the only prefix that a pinned prompt needs from now on. This is `leaf`, or the later page
-   * that the label already has, because a prompt is stored in several parts. `replaced`: whether the label has other
-   * last pages, which it no longer needs.
+   * Returns the last page of the only prefix that a pinned prompt still needs. This is `leaf` or a later page that the
+   * label already has, because a prompt is stored in several parts. `replaced`: whether the label has other last pages,
+   * which it no longer needs.
    */
   pinnedLeaf(label: string, leaf: string): { leaf: string; replaced: boolean } {
     const leaves = [...(this.#labels.get(label) ?? [])];
@@ -365,7 +365,7 @@ export class PageIndex {
     }
     if (entry.part !== 'full') return;
     const parent = entryName('full', entry.engine, entry.parent);
-    // Labels whose prefix ends with the removed page still need the pages before it.
+    // Labels whose prefix ends with the removed page still need the preceding pages.
     for (const label of this.#labelsOf.get(entry.name) ?? []) {
       const leaves = this.#labels.get(label)!;
       leaves.delete(entry.name);

@@ -65,7 +65,7 @@ export function sealRecord(name: RecordName, data: Uint8Array, into: Buffer, enc
   into.fill(0, at);
 }
 
-/** Returns the data of a record, or null if it is incomplete, corrupt or not the named one. */
+/** Returns the data of a record, or null if the record is incomplete, corrupt or a different one. */
 export function openRecord(name: RecordName, record: Buffer, encrypts = true): Buffer | null {
   if (record.length < recordBytes(0) || record.readUInt32LE(0) !== MAGIC) return null;
   const head = record.subarray(0, HEADER_BYTES);

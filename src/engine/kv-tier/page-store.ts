@@ -18,7 +18,7 @@ import { SlabFiles, type Slot } from './slab-files.js';
 
 /** Limits the memory of the index. */
 const MAX_RECORDS = 400_000;
-/** A page's expiry time is postponed only by at least this many seconds. */
+/** A page's expiry time is only postponed if the change is at least this many seconds. */
 const EXTEND_S = 3_600;
 /**
  * Maximum number of records that are evicted together when several slots are needed, because each eviction takes two
@@ -31,13 +31,13 @@ const READS = 8;
 const READ_BYTES = 1024 ** 2;
 
 export interface EngineIdentity {
-  /** SHA-256 over everything that changes the bits of a page. */
+  /** SHA-256 over all inputs that affect the bits of a page. */
   readonly key: Buffer;
   /** Estimated time to compute one token, in ms; only the ratio between engines matters. */
   readonly tokenMs: number;
 }
 
-/** Parts of one page, to be stored or as stored. */
+/** Parts of one page, either to be stored or as stored. */
 export type PageParts = Partial<Record<PagePart, Uint8Array>>;
 
 export interface StoreCounts {
@@ -53,12 +53,12 @@ export interface StoreCounts {
 export type DropReason = 'corrupt' | 'unreadable' | 'interrupted';
 
 export interface LookUp {
-  /** For each leading page that is stored, its stored parts. */
+  /** The stored parts of each leading page that is stored. */
   readonly stored: readonly (readonly PagePart[])[];
   readonly missing: ChainPage | null;
 }
 
-/** Why a put or a lookup did less than it could; for the log. */
+/** Why a put or a lookup did not do all of its work; for the log. */
 export type StoreProblem = (action: 'write' | 'read' | 'erase', error: unknown) => void;
 
 export interface PageStoreOptions {
@@ -68,7 +68,7 @@ export interface PageStoreOptions {
   /** False only in tests. */
   readonly encrypts?: boolean;
   readonly report?: StoreProblem;
-  /** Bytes by which the journal may exceed four times its content before it is rewritten; for tests. */
+  /** Number of bytes by which the journal may exceed four times its content before it is rewritten; for tests. */
   readonly journalSlackBytes?: number | undefined;
   readonly now?: () => number; // seconds
 }
@@ -78,7 +78,7 @@ export interface PutOptions {
   readonly organization: OrganizationKeys;
   readonly text: PositionText;
   readonly pages: readonly { readonly index: number; readonly parts: PageParts }[];
-  /** Stored response that needs the prefix; null: none does. */
+  /** Stored response that needs the prefix; null if there is none. */
   readonly label: string | null;
   /** Seconds for which the pages are kept without a label; 0 = until they are evicted. */
   readonly keepS: number;
@@ -111,7 +111,7 @@ export class PageStore {
   readonly #index: PageIndex;
   readonly #writeBuffers = new RecordBuffers();
   readonly #readBuffers = new RecordBuffers();
-  /** Entries of the put in progress, which are not evicted for it. */
+  /** Entries of the put in progress, which must not be evicted to make room for it. */
   readonly #inUse = new Set<string>();
   /** Entries whose records are being overwritten. A failed read of such a record does not count as damage. */
   readonly #leaving = new Set<Entry>();
@@ -186,9 +186,9 @@ export class PageStore {
   }
 
   /**
-   * Stores pages whose predecessors are stored or among them, and notes that `label` needs the prefix. Pages that are
-   * stored already are not written again. Resolves when everything is durable. Never rejects: what cannot be stored is
-   * counted and reported.
+   * Stores those pages whose predecessors are already stored or part of the call, and records that `label` needs the
+   * prefix. Pages that are already stored are not written again. Resolves when all data is durable. Never rejects:
+   * pages that cannot be stored are counted and reported.
    */
   async put(options: PutOptions): Promise<void> {
     if (this.#closed) {
@@ -223,7 +223,7 @@ export class PageStore {
           this.#inUse.add(name);
           if (known !== undefined) {
             this.#index.touch(known);
-            // An entry in the journal for each use would make it grow without bound.
+            // A journal entry for each use would make the journal grow without bound.
             if (known.until > 0 && (until === 0 || until >= known.until + EXTEND_S)) {
               known.until = until;
               extended.push(known);
@@ -313,7 +313,7 @@ export class PageStore {
     return entry;
   }
 
-  /** Reserves a slot, evicting records if necessary. Null: the budget is too small. */
+  /** Reserves a slot, evicting records if necessary. Returns null if the budget is too small. */
   async #room(slotBytes: number, following: number): Promise<Slot | null> {
     for (;;) {
       const slot = this.#index.size < MAX_RECORDS ? await this.#slabs.allocate(slotBytes) : null;
@@ -349,7 +349,7 @@ export class PageStore {
     return this.#index.hasForOtherEngine(hex(engine.key), hex(page.digest)) ? 'other engine' : 'never stored';
   }
 
-  /** The parts that are stored of each leading page of a text; ends at the first page that is not stored. */
+  /** Returns the stored parts of each leading page of a text, up to the first page that is not stored. */
   find(engine: EngineIdentity, organization: OrganizationKeys, text: PositionText, pages: number): LookUp['stored'] {
     return this.lookUp(engine, organization, text, pages).stored;
   }
@@ -365,8 +365,8 @@ export class PageStore {
   }
 
   /**
-   * Reads parts of pages. `wanted`: the parts per page index. A record that cannot be read or verified is dropped and
-   * is missing from the result.
+   * Reads parts of pages. `wanted`: the parts to read, by page index. A record that cannot be read or verified is
+   * dropped and is missing from the result.
    */
   async read(
     engine: EngineIdentity,
@@ -392,7 +392,10 @@ export class PageStore {
     return read;
   }
 
-  /** Reads records in consecutive slots with one read. Drops records that cannot be read or verified; omits them. */
+  /**
+   * Reads records in consecutive slots with one read. Records that cannot be read or verified are dropped and
+   * omitted from the result.
+   */
   async #readRun(run: readonly Wanted[], engine: EngineIdentity, organization: OrganizationKeys): Promise<Found[]> {
     const found: Found[] = [];
     const { slot } = run[0]!.entry;
@@ -441,7 +444,10 @@ export class PageStore {
     void this.#change(() => this.#erase(this.#index.withDescendants([entry]), 'damaged')).catch(() => undefined);
   }
 
-  /** Erases the pages that no label needs after these labels are gone. Resolves when they are overwritten. */
+  /**
+   * Removes these labels and erases the pages that no other label needs. Resolves when the pages have been
+   * overwritten.
+   */
   eraseLabels(labels: readonly string[]): Promise<void> {
     return this.#change(async () => {
       const gone: Entry[] = [];
@@ -461,8 +467,8 @@ export class PageStore {
   }
 
   /**
-   * Erases all pages, or only those of one organization or of some engine keys. `keepPinned`: keeps the pages of pinned
-   * prompts. Resolves to the number and total bytes of the erased records.
+   * Erases all pages, or only the pages of one organization or of some engine keys. `keepPinned`: keeps the pages of
+   * pinned prompts. Resolves to the number and total bytes of the erased records.
    */
   eraseWhere(matches: {
     organization?: string;
@@ -483,7 +489,7 @@ export class PageStore {
     });
   }
 
-  /** Erases pages whose time is over. */
+  /** Erases expired pages. */
   eraseExpired(): Promise<void> {
     return this.#change(async () => {
       const now = this.#now();
@@ -502,7 +508,7 @@ export class PageStore {
     const left = entries.filter((entry) => this.#index.get(entry.name) === entry);
     if (left.length === 0) return;
     try {
-      // If overwriting fails, the pages still leave the index. The next start then overwrites them.
+      // If overwriting fails, the pages are removed from the index anyway. The next startup overwrites them.
       await this.#overwrite(left);
     } catch (error) {
       for (const entry of left) this.#index.unlink(entry);
@@ -529,7 +535,7 @@ export class PageStore {
     }
   }
 
-  /** Writes the order of eviction, and closes the files. */
+  /** Writes the eviction order and closes the files. */
   close(): Promise<void> {
     if (this.#closed) return this.settled();
     const closing = this.#change(async () => {
@@ -549,7 +555,7 @@ export class PageStore {
   }
 
   #change<T>(work: () => Promise<T>): Promise<T> {
-    // The slots that a closed store seems to have free may hold records.
+    // Slots that appear free in a closed store may contain records.
     if (this.#closed) return Promise.reject(new Error('the page store is closed'));
     const result = this.#changes.then(work);
     this.#changes = result
@@ -566,7 +572,7 @@ export class PageStore {
   async #refer(label: string, leaf: Entry): Promise<void> {
     const now = this.#now();
     if (isPinLabel(label)) {
-      // The stored prefix is outdated if the prompt's tokens or the engine key have changed since it was stored.
+      // The stored prefix is outdated if the prompt's tokens or the engine key have changed since then.
       const { leaf: last, replaced } = this.#index.pinnedLeaf(label, leaf.name);
       if (replaced) {
         await this.#journal.append([

@@ -13,7 +13,7 @@ export class RecordBuffers {
     return (bytes === this.#bytes ? this.#kept.pop() : undefined) ?? Buffer.allocUnsafeSlow(bytes);
   }
 
-  /** Takes a buffer back for reuse. The caller must not use the buffer afterwards. */
+  /** Returns a buffer for reuse. The caller must not use the buffer afterwards. */
   give(buffer: Buffer): void {
     if (buffer.length !== this.#bytes) this.#kept.length = 0;
     this.#bytes = buffer.length;

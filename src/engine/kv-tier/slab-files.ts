@@ -1,5 +1,5 @@
 // Files of equally large slots, in which the page store keeps its records. Records of the same size share files, so a
-// freed slot fits the next record and nothing is ever moved.
+// freed slot fits the next record and no record is ever moved.
 //
 //   16384-3.pages   │ slot 0 │ slot 1 │ ...      16384 bytes each, at most 64 MiB per file
 import { join } from 'node:path';
@@ -11,7 +11,10 @@ import type { PageFile, PageFiles } from './page-files.js';
  */
 const UNIT_BYTES = 4096;
 const MAX_FILE_BYTES = 64 * 1024 ** 2;
-/** Files are small enough that at least this many fit into the budget, because space passes between sizes by file. */
+/**
+ * Files are small enough that at least this many fit into the budget, because space moves between slot sizes in
+ * whole files.
+ */
 const MIN_FILES = 16;
 const NAME = /^(\d+)-(\d+)\.pages$/;
 
@@ -23,7 +26,7 @@ export interface Slot {
 export class Slab {
   /** Number of slots that exist in the file. */
   slots = 0;
-  /** Slots that hold a record or are reserved for one. */
+  /** Slots that contain a record or are reserved for one. */
   readonly used = new Set<number>();
   #lowestFree = 0;
 
@@ -135,7 +138,7 @@ export class SlabFiles {
     await Promise.all([...new Set(slots.map(({ slab }) => slab))].map((slab) => slab.file.sync()));
   }
 
-  /** Overwrites what unfinished writes and evicted records have left in free slots. */
+  /** Overwrites data that unfinished writes and evicted records have left in free slots. */
   async eraseFree(): Promise<void> {
     const left: Slot[] = [];
     const head = Buffer.alloc(UNIT_BYTES);

@@ -1,5 +1,5 @@
-// The storage tier as a thread that serves requests sees it: asks the tier's worker to import a prompt's pages, and
-// tells it which responses are gone. Event-loop thread only.
+// Client of the storage tier for threads that serve requests: asks the tier's worker to import a prompt's pages, and
+// notifies it of deleted responses. Event-loop thread only.
 import { BroadcastChannel } from 'node:worker_threads';
 import type { PromptSpan } from '../addon-types.js';
 import { labelOf, KEPT_A_DAY, KEPT_ALWAYS } from './labels.js';
@@ -13,15 +13,15 @@ import {
 } from './messages.js';
 import type { TierState } from './tier-state.js';
 
-/** A request is not held up for longer than this; it is then computed. */
+/** Maximum time that a request waits for an import. After that, its prompt is prefilled. */
 const WAIT_MS = 20_000;
-/** How often a waiting request looks whether the worker has been lost. */
+/** How often a waiting request checks whether the worker has been lost. */
 const LOOK_MS = 250;
 
-/** Why the pages of a request are kept after it has ended. `response`: the ID of the stored response that it is for. */
+/** Why a request's pages are kept after it finishes. `response`: the ID of the request's stored response. */
 export interface Retention {
   readonly response?: string | undefined;
-  /** prompt_cache_retention is "24h". */
+  /** Whether prompt_cache_retention is "24h". */
   readonly day?: boolean | undefined;
 }
 
@@ -30,14 +30,14 @@ export interface Prefetched {
   readonly tokens: number;
   /** Why no further pages were read from disk. Null if all were read or if the reason is not known. */
   readonly miss: Miss | null;
-  /** Call when the request has started or has ended. */
+  /** Must be called when the request has started or ended. */
   release(): void;
 }
 
 export interface TierClientOptions {
   /** Identifies the process; see SharedState. */
   readonly process: string;
-  /** Number of this thread. */
+  /** This thread's number. */
   readonly thread: number;
   readonly mode: DiskMode;
   readonly minTokens: number;
@@ -78,7 +78,7 @@ export class TierClient {
     return this.options.minTokens;
   }
 
-  /** The label under which the engine exports a request's pages; undefined: it does not. */
+  /** The label for a request's exported pages; undefined if they are not exported. */
   labelFor(organizationId: string, { response, day }: Retention): string | undefined {
     const kept =
       response ?? (day === true ? KEPT_A_DAY : undefined) ?? (this.options.mode === 'all' ? KEPT_ALWAYS : undefined);
@@ -86,8 +86,8 @@ export class TierClient {
   }
 
   /**
-   * Reads the stored pages of a prompt into the engine's pool. Never rejects: without an answer, the prompt is
-   * computed.
+   * Reads the stored pages of a prompt into the engine's pool. Never rejects: without a response, the prompt is
+   * prefilled.
    */
   prefetch(engine: string, { signal, ...request }: PrefetchRequest): Promise<Prefetched> {
     if (!this.options.state.isUp) return Promise.resolve(nothing(null));
@@ -96,7 +96,7 @@ export class TierClient {
     const number = this.#next++;
     return new Promise((resolve) => {
       const stop = (): void => {
-        // An answer that comes later only releases its import.
+        // A late response only releases its import.
         this.#waiting.set(number, ({ import: id }) => this.#release(engine, id));
         end();
         resolve(nothing(null));
@@ -136,7 +136,7 @@ export class TierClient {
     if (this.options.state.isUp) this.#post({ type: 'started', engine, organizationId, ...tokens });
   }
 
-  /** Erases the pages that only these responses need. */
+  /** Erases pages that only these responses need. */
   erase(organizationId: string, responses: readonly string[]): void {
     this.#post({ type: 'erase', labels: responses.map((id) => labelOf(organizationId, id)) });
   }

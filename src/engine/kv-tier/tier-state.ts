@@ -1,5 +1,5 @@
-// Whether the storage tier's worker runs, in memory that all threads share, so that no request waits for an answer that
-// will not come.
+// Whether the storage tier's worker is running, in memory shared by all threads, so that no request waits for a
+// response that will never arrive.
 
 export const TIER_STATE_BYTES = 4;
 

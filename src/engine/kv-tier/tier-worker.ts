@@ -1,5 +1,5 @@
-// The storage tier's worker thread: owns the page store, is connected to all engines of the process, and answers the
-// threads that serve requests. Started by kv-tier.ts.
+// The storage tier's worker thread: owns the page store, is connected to all engines of the process, and serves the
+// threads that handle requests. Started by kv-tier.ts.
 import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,11 +32,11 @@ const FORGET_MS = 5_000;
 /** How long an organization's key is kept in this thread's memory. */
 const KEY_MS = 60_000;
 
-/** An engine key and the file that it was computed from, so that pages go when the file does. */
+/** An engine key and the file from which it was computed. Pages are erased after the file has been deleted. */
 interface KnownEngine {
   readonly path: string;
   readonly files: string;
-  /** Estimated time to compute one prompt token, in ms; 0: not known. */
+  /** Estimated prefill time per prompt token, in ms; 0 = unknown. */
   tokenMs?: number;
 }
 
@@ -183,7 +183,7 @@ class TierWorker {
     });
   }
 
-  /** Returns the keys of all engines that use a model file. */
+  /** Returns the keys of all engines that use this model file. */
   #enginesOf(file: string): string[] {
     return [...this.#known].flatMap(([key, { path }]) => (path === file ? [key] : []));
   }
@@ -199,7 +199,7 @@ class TierWorker {
     return 0;
   }
 
-  /** Keeps the estimate for the next process. */
+  /** Saves the estimate for the next process. */
   #remember(engine: AttachedEngine): void {
     const known = this.#known.get(engine.key?.toString('hex') ?? '');
     if (known !== undefined) known.tokenMs = engine.tokenMs;
@@ -265,7 +265,7 @@ class TierWorker {
     return keys;
   }
 
-  /** Erases what has expired, and the pages of models whose file is gone. */
+  /** Erases expired pages, and the pages of models whose file no longer exists. */
   #sweep(): void {
     void this.store.eraseExpired().catch((error: unknown) => this.#report('erase', error));
     for (const [key, { path }] of this.#known)
@@ -291,7 +291,7 @@ class TierWorker {
     for (const engine of this.#engines.values()) {
       skippedPages += engine.skippedPages;
       pagesWaiting += engine.pagesWaiting;
-      // A new engine does not know yet how long a token takes.
+      // A new engine does not know the prefill time per token yet.
       const { tokenMs } = engine;
       if (tokenMs === 0) continue;
       this.#savedMs += engine.uncountedTokens * tokenMs;

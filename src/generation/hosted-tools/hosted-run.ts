@@ -27,9 +27,9 @@ export interface HostedDeps {
   readonly search: Pick<SearchService, 'search'> | undefined;
   /** Required if the request uses MCP servers. */
   readonly mcp: McpDeps | undefined;
-  /** With images loaded. `n` is 1. */
+  /** The request with its images loaded. `n` is 1. */
   readonly request: GenerationRequest;
-  /** Maximum number of tools of a request. */
+  /** Maximum number of tools per request. */
   readonly maxTools: number;
   /**
    * Called once per round. If the client of a background response has disconnected, the contexts of later rounds are
@@ -53,7 +53,7 @@ export function withKnownTools(request: GenerationRequest, mcp: McpDeps | undefi
   return tools.into(request, tools.unlisted.length === 0);
 }
 
-/** Wraps a prepared request so that the server runs the model's calls of its own tools. */
+/** Wraps a prepared request so that this server runs the model's calls of server-run tools. */
 export function withHostedTools(prepared: PreparedGeneration, deps: HostedDeps): PreparedGeneration {
   return { ...prepared, start: (onEvent, responseId) => new HostedRun(prepared, deps, onEvent).start(responseId) };
 }
@@ -65,10 +65,10 @@ type CallEvent = Extract<GenerationEvent, { type: 'call_started' | 'call_argumen
 const CONCURRENT = 4;
 /** Only generations with one choice use tools of this server. */
 const CHOICE = 0;
-/** Only a turn that ended naturally continues. */
+/** Only a turn that ended naturally is continued. */
 const CONTINUES: ReadonlySet<EndReason> = new Set<EndReason>(['tool_calls', 'end_of_turn']);
 
-/** Tools of this server whose maximum number of calls was exceeded may not be called again. */
+/** Kind of tool that this server runs. Once a kind's call limit is exceeded, its tools may not be called again. */
 type Kind = 'search' | 'mcp';
 
 /** The result of one call. */
@@ -81,9 +81,12 @@ class HostedRun implements RunningGeneration {
   #running: RunningGeneration | null = null;
   #responseId: string | undefined;
   #round: RoundOutput;
-  /** This round's calls by the provider's index: a call for this server, or the index that the client sees. */
+  /**
+   * This round's calls, by the provider's index: either a call that this server runs, or the index shown to the
+   * client.
+   */
   #calls = new Map<number, HostedCall | number>();
-  /** The client's calls after a call for this server, which are emitted after its result. */
+  /** Client calls that follow a server-run call. They are emitted after that call's result. */
   #held: CallEvent[] = [];
   #clientCalls = 0; // of all rounds
   /** Number of calls that this server has run. */
@@ -356,12 +359,12 @@ class HostedRun implements RunningGeneration {
     return this.#uses.search + this.#uses.mcp;
   }
 
-  /** Maximum number of calls of all tools of this server. */
+  /** Maximum number of calls across all tools that this server runs. */
   get #maxCalls(): number {
     return this.#mcp?.options.maxCalls ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Whether this round has calls of the client's tools. */
+  /** Whether this round contains calls of the client's tools. */
   get #hasClientCalls(): boolean {
     return [...this.#calls.values()].some((call) => typeof call === 'number');
   }
@@ -388,7 +391,7 @@ class HostedRun implements RunningGeneration {
     await this.#startRound(prepared, event);
   }
 
-  /** `before`: the end of the previous round, if there was one. */
+  /** `before`: the end of the previous round, if any. */
   async #startRound(prepared: PreparedGeneration, before?: FinishedEvent): Promise<void> {
     if (this.#isOver) return prepared.discard?.();
     if (before !== undefined) this.#round = this.#newRound();
@@ -424,7 +427,7 @@ class HostedRun implements RunningGeneration {
     }
   }
 
-  /** A required call has been made. After too many calls of a tool, the model may not call it again. */
+  /** The required call has been made. A tool whose call limit is reached may not be called again. */
   #nextChoice(): ToolChoice {
     const { toolChoice, tools } = this.#request;
     const mode = toolChoice.mode === 'required' ? 'auto' : toolChoice.mode;

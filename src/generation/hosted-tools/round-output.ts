@@ -1,5 +1,5 @@
-// Collects the output of one generation that may end with calls of tools that this server runs, and turns it into
-// messages of the next prompt. No side effects.
+// Collects the output of one generation that may end with calls of server-run tools, and converts it to messages for
+// the next prompt. No side effects.
 import { GrowingText } from '../../shared/growing-text.js';
 import { newToolCallId } from '../../shared/ids.js';
 import type { GenerationEvent, JsonSchema, Message, Thought, ToolCall } from '../types.js';
@@ -10,13 +10,13 @@ type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 /** A call of a tool that this server runs. */
 export interface HostedCall {
   readonly id: string;
-  /** The tool's name as the model sees it. */
+  /** The tool's name in the prompt. */
   readonly name: string;
   readonly arguments: GrowingText;
   isComplete: boolean;
 }
 
-/** The result of a call as the model reads it. */
+/** The result of a call, as shown to the model. */
 export interface HostedResult {
   readonly text: string;
   readonly failed: boolean;
@@ -31,7 +31,7 @@ export class RoundOutput {
   /** Null until the generation has started. */
   started: StartedEvent | null = null;
 
-  /** `param`: the request's field with the conversation. `before`: the beginning of the turn that is continued. */
+  /** `param`: the request field that contains the conversation. `before`: the beginning of the turn being continued. */
   constructor(
     private readonly param: string,
     before = '',
@@ -48,7 +48,7 @@ export class RoundOutput {
     this.#content.add(text);
   }
 
-  /** Ends the reasoning so far. `block`: the upstream's own block for it. */
+  /** Closes the current reasoning block. `block`: the upstream's own block for it. */
   thought(block: JsonSchema): void {
     this.#endThought(block);
   }

@@ -23,8 +23,8 @@ export function decodeBase64(data: string, maxBytes: number, path: string): Buff
   const expected = (data.length / 4) * 3 - padding;
   if (expected > maxBytes)
     throw apiError('image_too_large', `${path}: the image is larger than ${maxBytes} bytes.`, path);
-  // Buffer.from() skips invalid characters and also accepts the URL-safe alphabet. Skipped characters are detected by
-  // the length, the URL-safe alphabet by looking for - and _.
+  // Buffer.from() skips invalid characters and also accepts the URL-safe alphabet. The decoded length reveals skipped
+  // characters; the URL-safe alphabet is detected by its - and _.
   const bytes = Buffer.from(data, 'base64');
   if (bytes.length === 0 || bytes.length !== expected || data.includes('-') || data.includes('_')) {
     throw apiError('invalid_image', `${path}: the image is not valid base64.`, path);

@@ -32,7 +32,7 @@ function loadSharp(): Promise<SharpModule> {
   loading ??= import('sharp').then(({ default: sharp }) => {
     sharp.cache(false);
     sharp.concurrency(1); // the engine needs the other cores
-    // Restricts libvips to these loaders, whatever format a file claims to have.
+    // Restricts libvips to these loaders, regardless of the format that a file claims.
     sharp.block({ operation: ['VipsForeignLoad'] });
     sharp.unblock({
       operation: ['VipsForeignLoadPng', 'VipsForeignLoadJpeg', 'VipsForeignLoadNsgif', 'VipsForeignLoadWebp'],

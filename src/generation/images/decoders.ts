@@ -1,7 +1,7 @@
 // Schedules image decoding: at most two images at a time per thread, of which at most one is slow, with organizations
-// taking turns. A running decode cannot be stopped, and the slowest one within the limits takes seconds. So the other
-// decoder stays free for fast images, and no organization has to wait for another's slow images. Event-loop thread
-// only.
+// taking turns. A running decode cannot be stopped, and the slowest one within the limits takes seconds. Therefore, the
+// other decoder stays free for fast images, and no organization has to wait for another's slow images. Event-loop
+// thread only.
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots, type Requester } from '../fair-slots.js';
 
@@ -24,7 +24,7 @@ export interface DecodeCost {
 const SLOW_PIXELS = 16_000_000;
 const SCANS_PER_PASS = 10;
 /**
- * Encoders write at most 16 bits for each of four channels. A file may still be larger, and a decoder may have to read
+ * Encoders write at most 16 bits for each of four channels. A file can still be larger, and a decoder may have to read
  * all of it.
  */
 const MAX_BYTES_PER_PIXEL = 8;

@@ -73,7 +73,7 @@ export class ImageFetcher {
       if (error instanceof ApiError) throw error;
       if (signal.aborted) throw signal.reason;
       if (deadline.aborted) return refuse(`the image could not be downloaded within ${this.settings.timeoutMs} ms`);
-      // The client must not learn which host responded, what the response was, or from which address it came.
+      // The error must not reveal which host responded, what it responded, or its address.
       throw apiError('image_fetch_failed', `${path}: the image could not be downloaded.`, path, { cause: error });
     }
   }

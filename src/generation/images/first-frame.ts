@@ -9,11 +9,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { apiError } from '../../shared/errors.js';
 import type { LoadedImage } from '../types.js';
 
-/** Maximum number of scans in a JPEG. Encoders write about 10, and each costs a pass over all pixels. */
+/** Maximum number of scans in a JPEG. Encoders write about 10 scans, and each costs a pass over all pixels. */
 export const MAX_JPEG_SCANS = 100;
 
 export interface FirstFrame {
-  /** The bytes to be decoded; the file itself if no blocks were removed. */
+  /** The bytes to decode; identical to the file if no blocks were removed. */
   readonly bytes: Uint8Array;
   /** Number of passes over the pixels during decoding. */
   readonly scans: number;
@@ -27,7 +27,7 @@ const SLICE_MS = 2;
 /** Number of blocks between two checks of the clock. */
 const STEP_BLOCKS = 4_096;
 
-/** Throws ApiError invalid_image. Never blocks the event loop for long, whatever the file contains. */
+/** Throws ApiError invalid_image. Never blocks the event loop for long, regardless of the file's content. */
 export async function firstFrame(bytes: Uint8Array, format: LoadedImage['format'], path: string): Promise<FirstFrame> {
   // Only a Buffer has native functions for searching and reading numbers.
   const walk = WALKS[format](Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), path);
@@ -69,7 +69,7 @@ const JPEG_SEGMENTS: ReadonlySet<number> = new Set(['JFIF', 'Exif', 'Adob'].map(
 /** Number of bytes to check one by one before calling the native search. One native call costs about as much. */
 const NEAR = 64;
 
-/** Counts the scans. libjpeg finds markers in the same way and stops at the same EOI. */
+/** Counts the scans. Finds markers the same way as libjpeg and stops at the same EOI. */
 function* walkJpeg(bytes: Buffer, path: string): Walk {
   const kept = new Kept(bytes);
   const seen = new Set<number>();
@@ -81,7 +81,7 @@ function* walkJpeg(bytes: Buffer, path: string): Walk {
     const code = at < 0 ? undefined : bytes[at + 1];
     if (code === undefined || code === EOI) break;
     if (code === MARKER)
-      // a code may be preceded by any number of marker bytes
+      // A code may be preceded by any number of marker bytes.
       for (const end = at + STEP_BLOCKS; at < end && bytes[at + 1] === MARKER; ) at++;
     else if (code === STUFFED || code === TEM || (code >= RST0 && code <= SOI)) at += 2;
     else {
@@ -132,7 +132,7 @@ const EXTENSION = 0x21,
   IMAGE = 0x2c,
   TRAILER = 0x3b;
 
-/** Cuts the file off after its first image. */
+/** Truncates the file after its first image. */
 function* walkGif(bytes: Buffer, path: string): Walk {
   const tableBytes = (flags: number): number => ((flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1));
   let at = GIF_HEADER_BYTES + tableBytes(bytes[10] ?? 0);
@@ -185,7 +185,7 @@ function* walkWebp(bytes: Buffer): Walk {
   return { bytes: frame, scans: 1 };
 }
 
-/** A file from which blocks may be removed. It is copied once, when the first block is removed. */
+/** A file with removable blocks. It is copied once, when the first block is removed. */
 class Kept {
   /** Number of bytes removed, not counting bytes beyond the end of a truncated file. */
   skippedBytes = 0;
@@ -195,7 +195,7 @@ class Kept {
 
   constructor(private readonly file: Buffer) {}
 
-  /** Must be called in ascending order. */
+  /** Must be called with ascending positions. */
   leaveOut(from: number, to: number): void {
     this.#copy ??= Buffer.allocUnsafe(this.file.length);
     this.#add(this.#copy, from);

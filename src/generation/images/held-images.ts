@@ -1,6 +1,5 @@
-// Limits the memory for the images of all requests on this thread, from loading until the request ends. One
-// organization may use half of it. The limits per request alone would not limit the total across many requests.
-// Event-loop thread only.
+// Limits the memory for images across all requests on this thread, from loading until the request ends. One
+// organization may use half of the memory. Per-request limits alone would not limit the total. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 
 /**
@@ -51,7 +50,7 @@ export class ImageBudget {
   }
 }
 
-/** The memory from the budget that one request's images occupy. */
+/** The part of the memory budget that one request's images occupy. */
 export class HeldImages {
   #bytes = 0;
 
@@ -65,7 +64,7 @@ export class HeldImages {
     return this.#bytes;
   }
 
-  /** Takes memory for an image of this many bytes. Throws ApiError capacity_exhausted. */
+  /** Reserves memory for an image of this many bytes. Throws ApiError capacity_exhausted. */
   add(bytes: number): void {
     const taken = bytes * this.weight;
     if (!this.budget.take(this.organization, taken)) {

@@ -18,7 +18,7 @@ export interface ImageLoader {
    */
   hold(organization: number, elsewhere: boolean): HeldImages;
   /**
-   * Returns the messages with every image loaded, or the same array if no image has to be loaded. Throws ApiError 422
+   * Returns the messages with every image loaded, or the same array if there is nothing to load. Throws ApiError 422
    * (too_many_images, image_too_large, invalid_image, unsupported_image_format, image_fetch_failed) or 503
    * (capacity_exhausted). If the requester's signal is aborted, stops and throws the signal's reason. `decodedLater`:
    * only headers are read, because the provider decodes each image and rejects corrupt ones. `held` accounts for the
@@ -31,8 +31,8 @@ export interface ImageLoader {
 const FETCHES_OF_REQUEST = 4,
   FETCHES = 32;
 /**
- * Maximum fraction of the downloads that one organization may use. It is limited because clients choose the addresses
- * and so influence how long downloads take.
+ * Maximum fraction of the downloads that one organization may use. Limited because clients choose the URLs and can thus
+ * influence how long downloads take.
  */
 const FETCHES_OF_ONE = 0.75;
 /** Maximum number of waiting URLs per organization. */
@@ -41,8 +41,8 @@ const MAX_WAITING_FETCHES = shareOf(1_000);
 const TOTAL_BYTES_FACTOR = 5,
   TOTAL_PIXELS_FACTOR = 8;
 /**
- * Maximum width and height, which is also the maximum for JPEG and GIF. Only PNG allows longer rows, and each of their
- * pixels takes 20 bytes of the decoder's memory.
+ * Maximum width and height; the same as the maximum of JPEG and GIF. Only PNG allows longer rows, whose pixels take 20
+ * bytes of decoder memory each.
  */
 const MAX_SIDE = 65_535;
 

@@ -1,6 +1,6 @@
-// The codes with which a model answers decision questions: short texts that are a single token of its vocabulary after
-// the text that starts the answer. One token decides between all answers, so the probability of an answer does not
-// depend on how many tokens its own text has. One instance per loaded model. Event-loop thread only.
+// The codes with which a model answers decision questions: short texts that form a single vocabulary token after the
+// lead (the text that starts the answer). One token decides between all answers, so an answer's probability does not
+// depend on how many tokens its text has. One instance per loaded model. Event-loop thread only.
 import type { Engine } from '../../engine/engine.js';
 import { ANSWER_LEAD } from '../decisions.js';
 
@@ -14,7 +14,7 @@ const SMALL = LETTERS.map((letter) => letter.toLowerCase());
 const pairs = (first: readonly string[], second: readonly string[]): string[] =>
   first.flatMap((one) => second.map((other) => one + other));
 
-/** In the order in which codes are used: A to Z, AA to ZZ, Aa to Zz, aa to zz. */
+/** In order of use: A to Z, AA to ZZ, Aa to Zz, aa to zz. */
 const CANDIDATES = [...LETTERS, ...pairs(LETTERS, LETTERS), ...pairs(LETTERS, SMALL), ...pairs(SMALL, SMALL)];
 
 const PLAIN = { addSpecial: false, parseSpecial: false, guard: 0 };
@@ -36,7 +36,7 @@ export class AnswerCodes {
     ];
   }
 
-  /** Returns the first `count` codes. Fewer if the vocabulary does not have as many. */
+  /** Returns the first `count` codes, or fewer if the vocabulary does not have as many. */
   async first(count: number): Promise<readonly AnswerCode[]> {
     while (this.#found.length < count && this.#lookedUp < CANDIDATES.length) {
       const at = this.#lookedUp;
@@ -49,7 +49,10 @@ export class AnswerCodes {
     return this.#found.slice(0, count);
   }
 
-  /** Returns the token of a code after the lead. Null: it has several tokens, or shares a token with the lead. */
+  /**
+   * Returns the token of a code after the lead. Returns null if the code has several tokens or shares a token with
+   * the lead.
+   */
   async #tokenOf(code: string): Promise<number | null> {
     const lead = await this.engine.tokenize(ANSWER_LEAD, PLAIN);
     const whole = await this.engine.tokenize(`${ANSWER_LEAD} ${code}`, PLAIN);

@@ -18,7 +18,7 @@ type ToolMessage = Extract<Message, { role: 'tool' }>;
 export interface TemplateShape {
   readonly can: TemplateCapabilities;
   readonly dialect: ToolDialect;
-  /** Set if past reasoning is part of the content, between these markers. */
+  /** Set if past reasoning is part of the content, enclosed in these markers. */
   readonly inlineReasoning: ReasoningMarkers | null;
 }
 
@@ -40,13 +40,13 @@ export interface ConversionOptions {
   readonly imageText?: ImageText;
   /** Inserts marks for the tool calls and reasoning blocks whose token IDs are recorded. */
   readonly marks?: ReplayMarks | null;
-  /** The IDs that the model itself chose for calls. */
+  /** The call IDs chosen by the model itself. */
   readonly ownIds?: ReadonlyMap<ToolCall, string>;
 }
 
 const JOIN = '\n\n';
 
-/** Moves system text to a position that the template supports. */
+/** Moves system text to a position where the template supports it. */
 export function placeSystem(
   messages: readonly Message[],
   can: Pick<TemplateCapabilities, 'system'>,
@@ -84,7 +84,7 @@ export function addSystemText(
   return [{ ...first, content }, ...messages.slice(1)];
 }
 
-/** Yields every string of a conversation that comes from the client. */
+/** Yields every client-supplied string in a conversation. */
 export function* clientTexts(messages: readonly Message[]): Generator<string> {
   for (const message of messages) {
     if (message.content !== null) yield textOf(message.content);
@@ -105,8 +105,8 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 
 /**
  * Returns the template's messages with all client text shielded. A template with a field for reasoning gets all past
- * reasoning and decides what to show. For other templates, reasoning is included only after the last user message, that
- * is, in the running tool loop.
+ * reasoning and decides how much of it to show. For other templates, reasoning is included only after the last user
+ * message, that is, in the running tool loop.
  */
 export function toTemplateMessages(
   messages: readonly Message[],
@@ -194,7 +194,7 @@ class Folder {
     });
   }
 
-  /** For templates without tool calls: writes calls as the model's text, and results as the user's. */
+  /** For templates without tool calls: writes calls as assistant text and results as user text. */
   #addAsText(said: TemplateMessage, message: AssistantMessage, results: readonly ToolMessage[]): void {
     const calls = (message.toolCalls ?? []).map((call) => ({
       name: this.#nameOf(call),
@@ -214,7 +214,7 @@ class Folder {
     return mark + this.shield.protect(call.name);
   }
 
-  /** Shields each text of the client separately, because the image markers between them must not be shielded. */
+  /** Shields each client text separately, because the image marks between them must not be shielded. */
   #textOf(content: Content | null): string {
     if (content === null || typeof content === 'string') return this.shield.protect(content ?? '');
     return content
@@ -247,8 +247,9 @@ class Folder {
   }
 
   /**
-   * IDs that the template rejects are replaced by consecutive numbers, so the same beginning of a conversation always
-   * gets the same numbers. `own`: the ID that the model chose for the call; used if no earlier call has it.
+   * Replaces IDs that the template rejects with consecutive numbers, so that the same beginning of a conversation
+   * always gets the same IDs. `own`: the ID that the model chose for the call; used unless an earlier call has the same
+   * ID.
    */
   #id(id: string, name = 'unknown', own?: string): string {
     const known = this.#ids.get(id);

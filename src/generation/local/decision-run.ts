@@ -1,5 +1,5 @@
-// Runs the questions of one decision request in the engine. The first question runs alone, so that its pages are in
-// the prefix cache when the others start. Event-loop thread only.
+// Runs the questions of one decision request in the engine. The first question runs alone, so that its pages are in the
+// prefix cache when the other questions start. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AdapterInfo, NativeImage, SubmitOptions } from '../../engine/addon-types.js';
@@ -10,18 +10,19 @@ import type { RunningGeneration } from '../provider.js';
 import type { GenerationEvent } from '../types.js';
 import { checkAdapter, codeOf, submitFailure } from './engine-failure.js';
 
-/** Maximum number of engine requests of one decision request at a time. */
+/** Maximum number of concurrent engine requests per decision request. */
 const MAX_AT_ONCE = 8;
 
-/** Time after which an engine request that found the queue full is submitted again, in ms. */
+/** Delay before an engine request is resubmitted if the queue was full, in ms. */
 const RETRY_MS = 10;
 
-/** Maximum number of tokens to compare in one engine request: its number of log probabilities. */
+/** Maximum number of tokens to compare in one engine request: the engine's maximum number of top log probabilities. */
 const MAX_COMPARED = 20;
 
 /**
- * The logit bias of the compared tokens. It is larger than the difference between any two logits of a language model,
- * so no other token has a noticeable probability, and it is the same for all, so their ratios stay the same.
+ * The logit bias of the compared tokens. It exceeds the difference between any two logits of a language model, so all
+ * other tokens have negligible probability. It is the same for all compared tokens, so their probability ratios do not
+ * change.
  */
 const BIAS = 100;
 
@@ -31,7 +32,7 @@ export interface DecisionPrompt {
   /** Number of tokens, including image tokens. */
   readonly length: number;
   readonly images: { at: number; image: NativeImage }[];
-  /** The tokens of the allowed answers, in order. At least two, all different. */
+  /** The tokens of the allowed answers, in order. At least two, all distinct. */
   readonly answers: readonly number[];
 }
 
@@ -49,7 +50,7 @@ export interface DecisionRunOptions {
 
 /**
  * Splits the tokens of the allowed answers into lists that one engine request can compare. Each list after the first
- * repeats the first token, to which the others are related.
+ * one also contains the very first token, as the common reference.
  */
 export function comparisons(tokens: readonly number[]): number[][] {
   const [reference] = tokens as [number];
@@ -60,7 +61,7 @@ export function comparisons(tokens: readonly number[]): number[][] {
 }
 
 interface Compared {
-  /** The log probability of each token, in order. */
+  /** Log probability of each token, in order. */
   readonly logs: readonly number[];
   readonly started: StartedEvent;
 }
@@ -70,7 +71,7 @@ export class DecisionRun implements RunningGeneration {
   readonly #waiting: (() => void)[] = [];
   #count = 0;
   #isOver = false;
-  /** When the time for the whole request is over. */
+  /** Deadline of the whole request. */
   #deadline = Infinity;
   #steps = 0;
   #cachedTokens = 0;
@@ -81,7 +82,7 @@ export class DecisionRun implements RunningGeneration {
   start(): this {
     const { engine, adapter, model } = this.options;
     checkAdapter(engine, adapter, model);
-    // Starts asynchronously, because `onEvent` must not be called before start() returns.
+    // Starts asynchronously, because `onEvent` must not be called before start() has returned.
     void Promise.resolve()
       .then(() => this.#run())
       .catch((error: unknown) => this.#fail(error));
@@ -121,7 +122,10 @@ export class DecisionRun implements RunningGeneration {
     });
   }
 
-  /** Returns the probabilities of a question's answers. `isFirst`: its time in the queue is the request's. */
+  /**
+   * Returns the probabilities of a question's answers. `isFirst`: the question's queue time counts as the request's
+   * queue time.
+   */
   async #question({ tokens, length, images, answers }: DecisionPrompt, isFirst: boolean): Promise<number[]> {
     const all: number[] = [];
     for (const compared of comparisons(answers)) {
@@ -132,7 +136,7 @@ export class DecisionRun implements RunningGeneration {
         continue;
       }
       all.push(...logs);
-      // The prompt counts once per question. The other steps of the question read it from the prefix cache.
+      // The prompt is counted once per question. The question's other steps read it from the prefix cache.
       this.#cachedTokens += Math.min(started.cachedTokens, length);
       if (isFirst) this.#queueMs = started.queueMs;
     }
@@ -145,8 +149,8 @@ export class DecisionRun implements RunningGeneration {
   }
 
   /**
-   * Computes the log probabilities of tokens that may follow a prompt, relative to each other. The first question of a
-   * request fails if the queue is full; later ones wait, because the request's own questions may fill the queue.
+   * Computes the log probabilities of tokens that may follow a prompt, relative to each other. The first question fails
+   * if the queue is full. Later questions wait, because the request's own questions may have filled the queue.
    */
   async #compare(
     prompt: Pick<SubmitOptions, 'prompt' | 'images'>,
@@ -156,7 +160,7 @@ export class DecisionRun implements RunningGeneration {
     await this.#slot();
     const giveUp = performance.now() + this.options.common.queueWaitMs;
     for (;;) {
-      // After cancel(), the promise is never settled: the caller has stopped waiting.
+      // After cancel(), the promise is never settled, because the caller has stopped waiting.
       if (this.#isOver) return new Promise<never>(() => undefined);
       try {
         return await this.#submit(prompt, compared);
@@ -216,7 +220,7 @@ export class DecisionRun implements RunningGeneration {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Passes the slot of an engine request that has ended to the next one. */
+  /** Passes the slot of a finished engine request to the next one. */
   #leave(generation: { cancel(): void }): void {
     this.#running.delete(generation);
     const next = this.#waiting.shift();
@@ -224,7 +228,7 @@ export class DecisionRun implements RunningGeneration {
     else next();
   }
 
-  /** The first failure ends the request. */
+  /** The first failure ends the whole request. */
   #fail(error: unknown): void {
     if (this.#isOver) return;
     this.cancel();
@@ -248,13 +252,13 @@ export class DecisionRun implements RunningGeneration {
 
 type Failure = Pick<Extract<EngineEvent, { type: 'failed' }>, 'code' | 'message'>;
 
-/** The engine ends a request without a token if its time is over, or if the model is being unloaded. */
+/** The engine ends a request without a token if the request's time limit is reached or the model is being unloaded. */
 const OUT_OF_TIME: Failure = {
   code: 'queue_timeout',
   message: 'the questions were not answered within the time limit',
 };
 
-/** An engine request that the engine ended with an error. */
+/** Thrown if the engine ended an engine request with an error. */
 class EngineFailure extends Error {
   constructor(readonly event: Failure) {
     super(event.message);

@@ -3,8 +3,8 @@ import type { AdapterInfo } from '../../engine/addon-types.js';
 import { apiError } from '../../shared/errors.js';
 
 /**
- * Converts an error that occurred when a request was submitted to the engine. `promptParam`: the request field to name
- * if the prompt is too long.
+ * Converts an error that occurred when a request was submitted to the engine. `promptParam`: the request field to
+ * report if the prompt is too long.
  */
 export function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => number): unknown {
   switch (codeOf(error)) {
@@ -24,7 +24,7 @@ export function submitFailure(error: unknown, promptParam: string, queueDrainMs:
 }
 
 /**
- * Used when the engine was closed, because the engine does not report the cause. A client that retries a few seconds
+ * Used if the engine was closed, because the engine does not report the cause. A client that retries a few seconds
  * later gets a more precise error.
  */
 export const goingAway = (): Error =>

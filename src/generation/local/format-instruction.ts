@@ -1,10 +1,10 @@
 // The instruction that describes the output format to the model. Decoding enforces the format anyway, but a model that
-// does not know the format would be forced into it token by token, and its content would be worse. No side effects.
+// does not know the format would be forced into it token by token, which degrades the content. No side effects.
 import { stringifyExact } from '../../shared/exact-json.js';
 import { isGbnf } from '../output-format.js';
 import type { OutputFormat } from '../types.js';
 
-/** Returns null if any text is allowed. */
+/** Returns null if the output is unconstrained. */
 export function formatInstruction(format: OutputFormat): string | null {
   switch (format.type) {
     case 'text':

@@ -20,7 +20,7 @@ import type { GrammarSettings } from '../generation-limits.js';
 import type { GenerationRequest, JsonSchema, OutputFormat, ToolDefinition } from '../types.js';
 
 export interface RequestGrammars {
-  /** Null: the content is unconstrained. */
+  /** Null if the content is unconstrained. */
   readonly format: NativeGrammar | null;
   /** By tool name: the grammar of its arguments and of the end of the call. */
   readonly calls: ReadonlyMap<string, NativeGrammar>;
@@ -33,21 +33,21 @@ type Compile = Pick<Engine, 'compileGrammar'>;
 
 const NONE: RequestGrammars = { format: null, calls: new Map(), ignoredKeywords: [] };
 
-/** Compile time per organization and minute, in ms. Cached grammars cost nothing. */
+/** Compile time per organization and minute, in ms. Cached grammars do not count. */
 export const COMPILE_BUDGET_MS = 6_000;
 /** The whole process runs at most two compilations at a time, divided among its threads. */
 const compiling = new FairSlots(shareOf(2), 'schemas to compile', shareOf(1 << 26), {
   budget: { ms: shareOf(COMPILE_BUDGET_MS), msPerMs: shareOf(COMPILE_BUDGET_MS) / 60_000 },
 });
-/** Minimum weight of a schema, because even a short one may take long to compile. */
+/** Minimum weight of a schema, because even a short schema can take long to compile. */
 const MIN_WEIGHT = 1 << 14;
 
 /** An object without properties. */
 const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {}, additionalProperties: false };
 
 /**
- * Throws ApiError: 422 for an invalid schema, pattern, grammar or choice, 503 if the queue is full; the signal's reason
- * if it aborts.
+ * Throws ApiError: 422 for an invalid schema, pattern, grammar or choice, 503 if the queue is full. Throws the signal's
+ * reason if the signal is aborted.
  */
 export async function compileGrammars(
   engine: Compile,
@@ -136,7 +136,7 @@ async function compileTool(
   { callWhiteSpace }: GrammarSettings,
   ignoredKeywords: string[],
 ): Promise<NativeGrammar> {
-  // Tool arguments are always an object, even if the schema allows something else.
+  // Tool arguments are always an object, even if the schema allows other types.
   const schema =
     custom !== undefined
       ? boundParameters(custom.grammar)

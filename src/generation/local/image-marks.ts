@@ -4,7 +4,7 @@ import type { ImagePart } from '../types.js';
 
 /**
  * A rendered prompt split at its images: each text precedes an image, and the last text follows all images, so there is
- * one more text than there are images.
+ * one more text than images.
  */
 export interface MarkedText {
   readonly texts: readonly string[];

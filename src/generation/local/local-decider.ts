@@ -1,6 +1,6 @@
 // Answers decision questions with the engine of this process. Each question is one prompt, after which the engine
-// computes the next-token distribution over the codes of the allowed answers. One instance per loaded model; holds no
-// state of requests. Event-loop thread only.
+// computes the next-token distribution over the codes of the allowed answers. One instance per loaded model; has no
+// per-request state. Event-loop thread only.
 //
 //   questions ─► prompts ─► first question, which fills the prefix cache ─► the others, 8 at a time ─► probabilities
 import type { AdapterInfo, NativeImage, SubmitOptions } from '../../engine/addon-types.js';
@@ -19,13 +19,13 @@ import type { PromptImages } from './prompt-images.js';
 import { promptSizeOf } from './prompt-size.js';
 import type { Prompt, Prompter } from './prompter.js';
 
-/** Maximum number of tokens of all prompts of a request together, which are kept in memory while it runs. */
+/** Maximum total number of tokens in a request's prompts, which are kept in memory while the request runs. */
 const MAX_PROMPT_TOKENS = 1 << 22;
 
 export interface DeciderDeps {
   readonly engine: Engine;
   readonly prompter: Prompter;
-  /** Null: the model has no vision encoder. */
+  /** Null if the model has no vision encoder. */
   readonly images: PromptImages | null;
   readonly adapter: AdapterInfo | null;
   /** The model's ID, for errors. */
@@ -127,7 +127,7 @@ export class LocalDecider implements Decider {
     });
   }
 
-  /** Throws ApiError 422 if the vocabulary has too few codes for the allowed answers. */
+  /** Throws ApiError 422 if the vocabulary has too few usable codes for the allowed answers. */
   async #codesOf({ forms }: DecisionRequest, question: number): Promise<readonly AnswerCode[]> {
     const form = forms[question]!;
     const count = answerCount(form);
@@ -155,7 +155,7 @@ interface Written {
   readonly answers: readonly number[];
 }
 
-/** Options of a request that only computes a next-token distribution. */
+/** Engine options for a request that only computes a next-token distribution. */
 const SCORING = {
   prompt: new Int32Array(),
   organization: 0,

@@ -1,5 +1,5 @@
 // Computes embeddings and reranker scores with the engine of this process: tokenizes a request's inputs, submits them
-// to the engine together, and scales the results. One instance per loaded model; holds no state of requests. Event-loop
+// to the engine together, and scales the results. One instance per loaded model; has no per-request state. Event-loop
 // thread only.
 import { performance } from 'node:perf_hooks';
 import type { AdapterInfo, EmbeddingInfo } from '../../engine/addon-types.js';
@@ -47,7 +47,7 @@ export class LocalPooler implements Pooler {
     private readonly model: CatalogModel,
     info: EmbeddingInfo,
     private readonly limits: Pick<GenerationLimits, 'queueWaitMs' | 'maxGenerationMs'> & {
-      /** The LoRA adapter to use. Absent or null: no adapter. */
+      /** The LoRA adapter to use; absent or null = no adapter. */
       readonly adapter?: AdapterInfo | null;
     },
   ) {
@@ -138,7 +138,7 @@ export class LocalPooler implements Pooler {
     return { tokens, count, truncated };
   }
 
-  /** Submits the inputs to the engine. `keep` receives the engine's results before `finished` is emitted. */
+  /** Submits the inputs to the engine. `keep` is called with the engine's results before `finished` is emitted. */
   #start(
     tokens: readonly Int32Array[],
     { organization, isBackground = false }: RequestContext,
@@ -207,7 +207,7 @@ export class LocalPooler implements Pooler {
   }
 
   /**
-   * Finishes one result of the engine: truncates and normalizes a vector, or converts a pair's scores to one relevance
+   * Postprocesses one engine result: truncates and normalizes a vector, or converts a pair's scores to a relevance
    * between 0 and 1.
    */
   #finished(raw: Float32Array, dimensions: number | null): Float32Array {
@@ -228,7 +228,7 @@ export class LocalPooler implements Pooler {
 interface Encoded {
   readonly tokens: readonly Int32Array[];
   readonly count: number;
-  /** Paths of the inputs that were truncated. */
+  /** Returns the paths of the truncated inputs. */
   readonly truncated: readonly string[];
 }
 

@@ -1,5 +1,5 @@
 // The provider for this process's engine. Prepares a request's prompt, grammars and sampling, submits it, and converts
-// the engine's events to generation events. One instance per loaded model; holds no state of requests.
+// the engine's events to generation events. One instance per loaded model; has no per-request state.
 import { createHash, randomBytes } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
 import type { AdapterInfo, NativeImage, SubmitOptions } from '../../engine/addon-types.js';
@@ -43,7 +43,7 @@ const BELOW_MINIMUM: FromDisk = { tokens: 0, miss: { reason: 'below minimum', at
 
 export class LocalProvider implements Provider {
   readonly prompter: Prompter;
-  /** Null: the model has no vision encoder. */
+  /** Null if the model has no vision encoder. */
   readonly images: PromptImages | null;
   readonly contextWindow: number;
   readonly maxOutputTokens: number;
@@ -54,7 +54,7 @@ export class LocalProvider implements Provider {
   readonly decodesImages: boolean;
   readonly pooler: LocalPooler | null;
   readonly decider: LocalDecider;
-  /** The LoRA adapter to use. Null: no adapter. */
+  /** The LoRA adapter to use; null = no adapter. */
   readonly adapter: AdapterInfo | null;
   private readonly replays: ReplaySource | null;
   /** Identifies the weights of the model and of the adapter. */
@@ -70,7 +70,7 @@ export class LocalProvider implements Provider {
   ) {
     this.replays = replays;
     this.adapter = adapter;
-    // The cache key depends on the scale, so the same adapter with another scale counts as other weights.
+    // The cache key depends on the scale, so the same adapter with a different scale counts as different weights.
     this.#weights = adapter === null ? engine.fileHash : `${engine.fileHash}+${adapter.cacheKey}`;
     this.images = engine.vision === null ? null : new PromptImages(engine, limits.images);
     this.prompter = new Prompter(engine, model, this.images, { replays, weights: this.#weights });
@@ -120,7 +120,10 @@ export class LocalProvider implements Provider {
     }
   }
 
-  /** Compiles the request's grammars and builds its prompt. Throws ApiError 503 if the model is unloaded meanwhile. */
+  /**
+   * Compiles the request's grammars and builds its prompt. Throws ApiError 503 if the model is unloaded in the
+   * meantime.
+   */
   prepare(request: GenerationRequest, context: RequestContext): Promise<PreparedGeneration> {
     return this.#whileLoaded(() => this.#prepare(request, context));
   }
@@ -179,7 +182,7 @@ export class LocalProvider implements Provider {
         markers?.label !== undefined && request.raw === undefined && prompt.reasoning?.begun !== true
           ? markers.label
           : null,
-      // A request that generates nothing cannot make tool calls.
+      // A request that generates no output cannot make tool calls.
       calls:
         tools.size === 0 || maxTokens === 0
           ? null
@@ -228,14 +231,14 @@ export class LocalProvider implements Provider {
   }
 
   /**
-   * Returns the rules by which the output's tool calls and reasoning blocks are recorded for replay. Null: the output
+   * Returns the rules for recording the output's tool calls and reasoning blocks for replay. Returns null if the output
    * can contain neither.
    */
   #writingRules(request: GenerationRequest, prompt: Prompt, tools: CallableTools): WritingRules | null {
     if (request.raw !== undefined || request.webSearch !== undefined || request.mcp !== undefined) return null;
     const { markers, dialect } = this.prompter;
-    // A block that continues the reasoning of an unfinished message is not recorded, because the model did not generate
-    // all of it.
+    // A block that continues an unfinished message's reasoning is not recorded, because the model did not generate all
+    // of it.
     const isContinued = prompt.reasoning?.begun === true;
     const calls = tools.size > 0 ? { syntax: dialect.syntax, tools } : null;
     if (calls === null && (markers === null || isContinued)) return null;
@@ -250,7 +253,7 @@ export class LocalProvider implements Provider {
 
   /**
    * Wraps `onEvent` so that a `written` event precedes each choice's `finished` event. `shown`: whether the client
-   * asked for token IDs; if not, `tokens` events are not passed on.
+   * requested token IDs. If not, `tokens` events are not passed on.
    */
   #collecting(
     rules: WritingRules,
@@ -272,14 +275,14 @@ export class LocalProvider implements Provider {
     };
   }
 
-  /** Reads the pages of the prompt that are on disk but not in memory. Null: there is no disk tier. */
+  /** Reads the pages of the prompt that are on disk but not in memory. Returns null if there is no disk tier. */
   async #prefetch(
     { prompt, images, organization, promptLogprobs = -1 }: SubmitOptions,
     organizationId: string,
     { signal }: RequestContext,
   ): Promise<Prefetched | null> {
     const { tier } = this.engine;
-    // Prompts with log probabilities are always computed.
+    // Prompts with log probabilities are always prefilled.
     if (tier === null || promptLogprobs >= 0) return null;
     const hasImages = images !== undefined && images.length > 0;
     if (!hasImages && prompt.length <= tier.client.minTokens) return null;
@@ -297,8 +300,8 @@ export class LocalProvider implements Provider {
   }
 
   /**
-   * While images are decoded or long texts wait, an operator or the model lifecycle may unload the model, which closes
-   * the engine.
+   * While images are decoded or long texts are queued, an operator or the model lifecycle may unload the model, which
+   * closes the engine.
    */
   async #whileLoaded<T>(work: () => Promise<T>): Promise<T> {
     try {
@@ -331,11 +334,11 @@ export class LocalProvider implements Provider {
     const { sampling, raw } = request;
     const defaults = this.model.sampling;
     const { dialect, markers } = this.prompter;
-    // Constrained output may repeat, for example in a row of zeros, until its grammar ends it, so repetition detection
-    // is off then.
+    // Repetition detection is off for constrained output, which may legitimately repeat (for example, a row of zeros)
+    // until its grammar ends it.
     const callDue = request.toolChoice.mode === 'required';
     const bound = grammars.format !== null || callDue;
-    // A response that must be a call has no other text.
+    // A response that must be a call contains no other text.
     const format = callDue ? null : grammars.format;
     const formatHead =
       format === null || request.continueFinal || callableTools(request).size === 0 ? '' : this.#answerHead(prompt);
@@ -373,7 +376,7 @@ export class LocalProvider implements Provider {
       prefixCache: true,
       queueWaitMs: this.limits.queueWaitMs,
       generationMs: this.limits.maxGenerationMs,
-      // A raw prompt is not a conversation, so there is no reasoning and there are no tool calls.
+      // A raw prompt is not a conversation, so it has neither reasoning nor tool calls.
       reasoning:
         markers === null || raw !== undefined
           ? null

@@ -21,7 +21,7 @@ export interface MessageMarks {
   section(header: string): Section; // `header`: including its last mark
 }
 
-/** gpt-oss: a header has a channel and a recipient. */
+/** gpt-oss: a header contains a channel and a recipient. */
 export const HARMONY_MARKS: MessageMarks = {
   start: '<|start|>',
   end: '<|end|>',
@@ -50,13 +50,13 @@ const MAX_HEADER = 1_024;
 
 export class MessageParts {
   #text = ''; // read but not emitted yet
-  /** Position: before a possible header, in a header, or in the text of a message. */
+  /** Parser position: before a possible header, in a header, or in a message's text. */
   #at: 'between' | 'header' | 'message';
   #section: Section = 'content';
 
   /**
-   * `inReasoning`: the prompt has opened the reasoning, so the next message needs a header; otherwise its text
-   * continues. If no tool may be called, a call is emitted as content without its header.
+   * `inReasoning`: the prompt has opened the reasoning, so the next message needs a header. Otherwise, the prompt's
+   * last message continues. If no tool may be called, a call is emitted as content without its header.
    */
   constructor(
     private readonly marks: MessageMarks,

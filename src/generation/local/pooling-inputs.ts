@@ -1,5 +1,5 @@
-// Converts the inputs of a pooling request to tokens: adds prompts and special tokens, and cuts inputs that are too
-// long. One instance per loaded model; holds no state of requests.
+// Converts the inputs of a pooling request to tokens: adds prompts and special tokens, and truncates inputs that are
+// too long. One instance per loaded model; has no per-request state.
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';
 import type { InputTruncation, PoolingInput, PoolingRequest } from '../pooling.js';
@@ -11,7 +11,7 @@ const MAX_TEXT_BYTES = 64 * 1024 * 1024;
 export interface Edges {
   readonly head: Int32Array;
   readonly tail: Int32Array;
-  /** The token that separates the two texts of a pair. Null: none. */
+  /** The token that separates the two texts of a pair; null if there is none. */
   readonly separator: number | null;
 }
 
@@ -34,7 +34,7 @@ export interface PairTemplate {
   readonly after: string;
 }
 
-/** The prompt with which Qwen3 rerankers were trained. */
+/** The prompt that Qwen3 rerankers were trained on. */
 export const QWEN3_PAIR: PairTemplate = {
   before:
     '<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n<Query>: ',
@@ -59,7 +59,8 @@ export class PoolingInputs {
       readonly maxTokens: number;
       readonly edges: Edges;
       /**
-       * The prompt around each pair. Null: only the vocabulary's special tokens separate the query from the document.
+       * The prompt around each pair. If null, only the vocabulary's special tokens separate the query from the
+       * document.
        */
       readonly pair: PairTemplate | null;
     },
@@ -81,9 +82,9 @@ export class PoolingInputs {
   }
 
   /**
-   * Tokenizes one input and truncates it if the request allows that. `prompt`: put in front of a text. `queries`:
-   * caches the tokens of the request's queries, so that each is tokenized only once. Throws ApiError 400 if the input
-   * is too long, and 422 if it is empty or if `truncate_prompt_tokens` is too small.
+   * Tokenizes one input and truncates it if the request allows that. `prompt`: the prompt that precedes a text.
+   * `queries`: caches the tokens of the request's queries, so that each is tokenized only once. Throws ApiError 400 if
+   * the input is too long, and 422 if it is empty or if `truncate_prompt_tokens` is too small.
    */
   async tokens(
     input: PoolingInput,
@@ -168,8 +169,7 @@ export class PoolingInputs {
         after: await this.#encode(pair.after, false, 'query'),
       };
     const { head, tail, separator } = edges;
-    // BERT's format is [CLS] query [SEP] document [SEP]. The format of RoBERTa and its relatives is <s> query </s></s>
-    // document </s>.
+    // BERT's format is [CLS] query [SEP] document [SEP]. RoBERTa and its variants use <s> query </s></s> document </s>.
     const doubled = tail.length === 0 || this.engine.info.bos === '<s>';
     const between = doubled && separator !== null ? joined([tail, Int32Array.of(separator)]) : tail;
     return { before: head, between, after: tail };

@@ -1,4 +1,4 @@
-// Converts a prompt to the form in which the prefix cache compares prompts. Pure except for the engine's vocabulary.
+// Converts a prompt to the form used for comparisons by the prefix cache. Pure except for the engine's vocabulary.
 import { createHash, hash } from 'node:crypto';
 import type { NativeImage } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
@@ -6,7 +6,7 @@ import type { PromptContent } from '../provider.js';
 import type { ImagePart } from '../types.js';
 import type { Prompt } from './prompter.js';
 
-/** Tokens per page, as kPageTokens in native/backend/kv_cache.h. */
+/** Tokens per page. Must match kPageTokens in native/backend/kv_cache.h. */
 const PAGE_TOKENS = 16;
 
 /** `images`: the prompt's images, in the same order. `snapshotTokens`: see LoadOptions. */
@@ -20,7 +20,7 @@ export function promptContent(
   return {
     keys: images.length === 0 ? tokens : withImages(prompt, images),
     history: length - endTokens(engine, prompt),
-    // The state of recurrent layers is kept only at snapshots.
+    // Recurrent state is saved only at snapshots.
     granularity: engine.plan.slotBytes > 0 ? Math.max(snapshotTokens, PAGE_TOKENS) : PAGE_TOKENS,
   };
 }

@@ -1,6 +1,6 @@
 // Prepares a request's images for the model: computes the number of tokens of each image from its size, then decodes,
-// cuts and resizes the images for the vision encoder. One instance per loaded model with a vision encoder; holds no
-// state of requests. Event-loop thread; decoding and resizing run on other threads.
+// splits and resizes the images for the vision encoder. One instance per loaded model with a vision encoder; has no
+// per-request state. Event-loop thread; decoding and resizing run on other threads.
 import type { NativeImage, PlannedImage } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';
@@ -10,7 +10,7 @@ import type { RequestContext } from '../provider.js';
 import type { ImagePart, LoadedImage, Message } from '../types.js';
 
 export class PromptImages {
-  /** Cached by image size and detail, because they are needed many times while a prompt is fitted into the context. */
+  /** Cached by image size and detail, because fitting a prompt into the context needs them many times. */
   readonly #plans = new Map<string, PlannedImage>();
 
   constructor(

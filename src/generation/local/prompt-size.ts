@@ -7,13 +7,16 @@ import type { Content, GenerationRequest, Message, RawPrompt } from '../types.js
 type PromptFields = Pick<GenerationRequest, 'messages' | 'tools' | 'raw'>;
 
 export interface PromptSize {
-  /** Characters from the client that appear in the prompt, whichever template is used. */
+  /** Client characters that appear in the prompt regardless of the template. */
   readonly characters: number;
   /** All characters that may appear in the prompt, as a measure of the cost of reading them. */
   readonly weight: number;
   /** Characters of tool definitions and call arguments, which the template processes in detail. */
   readonly parts: number;
-  /** Number of messages that cost at least one token each. System messages may be merged and are not counted. */
+  /**
+   * Number of messages that take at least one token each. System messages are not counted, because they may be
+   * merged.
+   */
   readonly turns: number;
 }
 
@@ -50,7 +53,7 @@ function lengthOf(content: Content | null): number {
   return content.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 0), 0);
 }
 
-/** If the parts have more characters in total, they are not passed to the template. */
+/** If the descriptions and arguments have more characters in total, they are not passed to the template. */
 export const LARGE_PARTS = 1 << 20;
 
 /** Returns the request without descriptions and arguments, and the removed descriptions and arguments as one text. */

@@ -1,5 +1,5 @@
 // Converts a request's messages, tools and output format to the prompt text with the model's chat template. One
-// instance per loaded model; holds no state of requests. Event-loop thread only.
+// instance per loaded model; has no per-request state. Event-loop thread only.
 import { apiError, ApiError } from '../../shared/errors.js';
 import type { ChatTemplate } from './template/chat-template.js';
 import { copyNotation } from '../../shared/exact-json.js';
@@ -25,7 +25,7 @@ import { stringsIn } from './tools/call-arguments.js';
 import { TemplateTools } from './tools/template-tools.js';
 import type { GenerationRequest, Message, ToolCall } from '../types.js';
 
-/** If calls cannot be replayed with the IDs that the model chose, the prompt is tried again without those calls. */
+/** If calls cannot be replayed with the IDs that the model chose, rendering is retried without those calls. */
 const MAX_ID_TRIES = 3;
 
 /** The request fields that affect the prompt text. */
@@ -34,7 +34,7 @@ export type PromptRequest = Pick<
   'messages' | 'tools' | 'format' | 'continueFinal' | 'promptParam' | 'templateVariables'
 >;
 
-/** `effort`: the template's word for the reasoning effort, if it is to be set. */
+/** `effort`: the template's word for the reasoning effort, if it should be set. */
 export interface PromptReasoning {
   readonly thinking: boolean;
   readonly effort?: string | undefined;
@@ -54,7 +54,7 @@ export interface PromptText extends MarkedText {
   readonly guard: number;
   /**
    * `texts` with a mark in place of each tool call and reasoning block whose recorded token IDs are inserted
-   * (replayed). Null: no token IDs are replayed.
+   * (replayed). Null if no token IDs are replayed.
    */
   readonly replayed: { readonly texts: readonly string[]; readonly items: ReplayedItems } | null;
 }
@@ -154,11 +154,11 @@ export class PromptWriter {
   }
 
   /**
-   * Returns the prompt with a mark in place of each replayed item, and the items. `text`: the prompt without marks,
-   * which is rendered a second time with marks. The text without marks is the one to use, because a template may change
-   * a marked text. If the model chose the IDs of its calls, they are shown in place of this server's IDs, but only for
-   * calls that are replayed. If the template rejects these IDs, the items that need none are still replayed. `render`
-   * must limit the total cost of its calls.
+   * Returns the prompt with a mark in place of each replayed item, together with the items. `text`: the prompt without
+   * marks, which is rendered a second time with marks. The prompt is built from the text without marks, because a
+   * template may change a marked text. If the model chose the IDs of its calls, they replace this server's IDs, but
+   * only in replayed calls. If the template rejects these IDs, items without IDs are still replayed. `render` must
+   * limit the total cost of its calls.
    */
   #replayed(
     text: string,
@@ -172,7 +172,7 @@ export class PromptWriter {
         const plain = ownIds.size === 0 ? text : render({ ownIds });
         return marks.found(render({ ownIds, marks }), plain, syntax, this.#markers);
       } catch (error) {
-        // The template rejects marks or the model's IDs, or the budget is used up.
+        // The template rejects the marks or the model's IDs, or the budget is exhausted.
         if (error instanceof ApiError || error instanceof TemplateError) return null;
         throw error;
       }
@@ -197,8 +197,8 @@ export class PromptWriter {
     context: Omit<TemplateContext, 'messages'> & { guard: number },
     budgetOf: BudgetOf,
   ): string {
-    // The end of a continued message is found by a mark that no text can contain, because in texts, a guard follows
-    // only a character that starts a special token.
+    // The end of a continued message is found by a mark that no text can contain: in texts, a guard only follows a
+    // character that starts a special token.
     const mark = String.fromCodePoint(context.guard).repeat(4);
     const last = messages.at(-1);
     if (request.continueFinal && last !== undefined) last.content += mark;
@@ -244,7 +244,7 @@ export class PromptWriter {
     );
   }
 
-  /** Returns null if the budget was used up before the answer was known. */
+  /** Returns null if the budget was exhausted before the message was found. */
   #refuses(messages: readonly Message[], budget: RenderBudget): boolean | null {
     const shield = Shield.for([], null) as Shield;
     const folded: TemplateMessage[] = toTemplateMessages(placeSystem(messages, this.#shape.can), shield, this.#shape);

@@ -1,5 +1,5 @@
 // Prompts without messages: text or tokens that the model reads unchanged, or the text around a gap to be filled. One
-// instance per loaded model; holds no state of requests. Event-loop thread only.
+// instance per loaded model; has no per-request state. Event-loop thread only.
 import { filesText } from '../files-text.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';
@@ -8,9 +8,8 @@ import type { Vocabulary } from '../provider.js';
 import type { TokenTexts } from './token-texts.js';
 
 /**
- * The tokens with which models are trained to fill a gap: before the prefix, before the suffix, and before the
- * generated text. The first entry whose tokens are all in the vocabulary applies. Without `middle`, the suffix comes
- * first.
+ * The tokens used in fill-in-the-middle training: before the prefix, before the suffix, and before the generated text.
+ * The first entry whose tokens are all in the vocabulary applies. Without `middle`, the suffix comes first.
  */
 interface GapTokens {
   readonly before: string;
@@ -30,7 +29,7 @@ const GAPS: readonly GapTokens[] = [
 /** Special tokens that precede the repository's name (REPOSITORY) and each file's name (FILE), by model family. */
 const REPOSITORY = ['<|repo_name|>', '<|fim_repo|>', '<fim-repo>', '<reponame>'];
 const FILE = ['<|file_sep|>', '<file_sep>'];
-/** Placeholders: models are trained with names after these tokens, but the request has no such names. */
+/** Placeholder names: models are trained with names after these tokens, but the request contains none. */
 const REPOSITORY_NAME = 'repository\n',
   FILE_NAME = 'file\n';
 
@@ -43,7 +42,7 @@ interface Gap {
 const PLAIN = { addSpecial: false, parseSpecial: false, guard: 0 };
 
 export class RawPrompts {
-  /** Undefined until it is first needed. */
+  /** Undefined until first used. */
   #gap: Gap | null | undefined;
 
   constructor(
@@ -96,7 +95,7 @@ export class RawPrompts {
       await this.engine.tokenize(text, PLAIN),
       await this.engine.tokenize(suffix, PLAIN),
     ];
-    // Some vocabularies add an end token to every text. The end token is omitted here, because the text continues.
+    // Some vocabularies add an end token to every text. It is omitted here, because the text continues.
     const start = [...(bos.length > 0 ? [bos[0] as number] : []), ...(await this.#fileTokens(files))];
     return Int32Array.from(
       middle === null
@@ -129,7 +128,7 @@ export class RawPrompts {
     return tokens;
   }
 
-  /** Returns the ID of the first of these tokens that is in the vocabulary; null if none of them is. */
+  /** Returns the ID of the first of these tokens that is in the vocabulary, or null. */
   #find(spellings: readonly string[]): number | null {
     return spellings.map((spelling) => this.engine.findToken(spelling)).find((token) => token !== -1) ?? null;
   }

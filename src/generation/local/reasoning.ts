@@ -1,5 +1,5 @@
-// Defines where a model's reasoning starts and ends and how many tokens of it a request may have, and detects whether a
-// rendered prompt has already opened it.
+// Defines the markers of a model's reasoning and the reasoning budget of a request, and detects whether a rendered
+// prompt has already opened the reasoning.
 import { HARMONY_MARKS, SOLAR_MARKS, type MessageMarks } from './message-parts.js';
 import type { ReasoningEffort } from '../types.js';
 
@@ -7,13 +7,16 @@ export interface ReasoningMarkers {
   open: string;
   close: string;
   /**
-   * The end of a rendered prompt that lets the model choose which kind of section follows. `open` is appended to it, so
-   * that every response starts with its reasoning. In these formats, the markers are not on lines of their own.
+   * The end of a rendered prompt that leaves the next section's type to the model. `open` is appended to it, so that
+   * every response starts with reasoning. In these formats, the markers are not on separate lines.
    */
   turn?: string;
-  /** The message syntax, for models whose responses consist of several messages. `turn` is set too. */
+  /** The message syntax, for models whose responses consist of several messages. `turn` is also set. */
   messages?: MessageMarks;
-  /** Text between the close marker and the answer. Absent: an empty line. With `turn`, a call has its own header. */
+  /**
+   * Text between the close marker and the answer. Defaults to an empty line. With `turn`, calls have their own
+   * headers.
+   */
   answer?: string;
   /** A label after the open marker that is not part of the reasoning. */
   label?: string;
@@ -71,7 +74,7 @@ export function findMarkers(template: string, hasToken: (spelling: string) => bo
 }
 
 /**
- * For templates that write '<think{}>'.format(NAME), where the variable NAME holds the suffix of all their markers
+ * For templates that write '<think{}>'.format(NAME), where the variable NAME contains the suffix of all their markers
  * (Hy3).
  */
 function formattedMarkers(template: string): ReasoningMarkers | null {
@@ -96,22 +99,23 @@ export function closeText(
 }
 
 /**
- * Returns the header with which an answer starts after the reasoning, or '' if it has none or the prompt contains it.
- * It distinguishes a constrained answer from a call.
+ * Returns the header at the start of an answer after the reasoning, or '' if it has none or the prompt contains it. It
+ * distinguishes a constrained answer from a call.
  */
 export function answerHead({ turn, answer = '' }: ReasoningMarkers, reasoning: OpenReasoning | null): string {
   return turn === undefined || reasoning === null ? '' : answer;
 }
 
-/** A reasoning section that the prompt leaves open. `begun`: it already contains text. */
+/** A reasoning section that the prompt leaves open. `begun`: whether it already contains text. */
 export interface OpenReasoning {
   begun: boolean;
 }
 
 /**
  * Whether generation starts inside the reasoning section. This follows from the end of the prompt: either the template
- * has opened the section and only white space follows, or a continued response stopped inside it. Client text cannot
- * fake this, because guards break up any markers in it (shield.ts). Returns null if generation does not start there.
+ * has opened the section and only white space follows, or the response being continued stopped inside it. Client text
+ * cannot fake this, because guards break up any markers in it (shield.ts). Returns null if generation starts outside
+ * the section.
  */
 export function openReasoning(rendered: string, markers: ReasoningMarkers, continued: boolean): OpenReasoning | null {
   const opened = rendered.lastIndexOf(markers.open);

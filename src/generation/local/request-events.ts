@@ -11,11 +11,11 @@ export interface EventRules {
   readonly stop: readonly string[];
   /** Set for models whose responses consist of several messages. */
   readonly messages: { readonly marks: MessageMarks; readonly inReasoning: boolean } | null;
-  /** The label at the start of the reasoning, which is removed. Null: none. */
+  /** The label at the start of the reasoning, which is removed; null if there is none. */
   readonly label: string | null;
   /** Null if no tool can be called. */
   readonly calls: CallRules | null;
-  /** Number of tokens in the prediction. Null if the request has none or the engine does not use it. */
+  /** Number of tokens in the prediction. Null if the request has no prediction or the engine does not use it. */
   readonly predicted: number | null;
   /** Parameters that have no effect on this engine. */
   readonly ignored: readonly string[];
@@ -140,9 +140,8 @@ function predictionOf(
 }
 
 /**
- * Splits the engine's text into sections once more: by message headers, and without the label of the reasoning. The
- * tokens and log-probabilities of an event are emitted with the first section that its text yields, or with the next
- * text.
+ * Splits the engine's text further: by message headers, and without the label of the reasoning. The tokens and
+ * log-probabilities of an event are emitted with the first section that its text yields, or with the next text.
  */
 class PartsOfChoice {
   readonly #messages: MessageParts | null;

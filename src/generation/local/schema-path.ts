@@ -2,7 +2,7 @@
 import type { GrammarProblem } from '../../engine/addon-grammar-types.js';
 import type { JsonSchema } from '../types.js';
 
-/** `path`: the path of `schema`. The result contains names from the client, which may be long, so it is truncated. */
+/** `path`: the path of `schema`. The result contains client-supplied names, which may be long, so it is truncated. */
 export function pathOf(
   schema: JsonSchema,
   path: string,

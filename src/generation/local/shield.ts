@@ -12,7 +12,7 @@ function* candidates(): Generator<number> {
   for (let code = 0xe000; code <= 0xf8ff; code++) yield code;
 }
 
-/** Matches any candidate; most texts contain none. */
+/** Matches any guard candidate. Most texts contain none. */
 const CANDIDATES = /[\ufdd0-\ufdef\ue000-\uf8ff]/;
 
 /** Where special tokens could start in a text. */
@@ -79,7 +79,7 @@ export class Shield {
   }
 }
 
-/** Computed from the spellings of special tokens. Null if there are none. */
+/** Computed from the spellings of special tokens. Null if there are no special tokens. */
 export function startersOf(specialTokens: Iterable<string>): Starters | null {
   const seconds = new Map<string, Set<string>>();
   for (const spelling of specialTokens) {

@@ -1,12 +1,12 @@
-// The text that the model reads if a call failed. The same error always has the same text, so that a later prompt
-// repeats the prompt of the call. No side effects.
+// The text shown to the model if a call failed. The same error always yields the same text, so that later prompts
+// repeat it exactly. No side effects.
 import type { McpError } from './types.js';
 
 export function failureText(error: McpError): string {
   return `The tool call failed. ${reason(error)}`;
 }
 
-/** The failure without an introduction, for the list of a server's tools. */
+/** The failure without an introduction, for a failed tool listing. */
 export function reason(error: McpError): string {
   switch (error.type) {
     case 'mcp_tool_execution_error':

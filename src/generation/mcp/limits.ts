@@ -1,8 +1,8 @@
-// Limits of the MCP tools of one request. docs/reference/limits.md lists them.
+// Limits on the MCP tools of one request. docs/reference/limits.md lists them.
 
 /** Maximum number of servers. */
 export const MAX_MCP_SERVERS = 8;
-/** Maximum number of tools that the model is offered, of all servers. */
+/** Maximum number of tools offered to the model, across all servers. */
 export const MAX_MCP_TOOLS = 128;
 /** Maximum number of calls. */
 export const MAX_MCP_CALLS = 16;

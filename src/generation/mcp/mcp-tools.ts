@@ -36,7 +36,7 @@ export class McpTools {
     this.#rebuild();
   }
 
-  /** The servers that are asked for their tools. */
+  /** The servers whose tools are listed. */
   get unlisted(): McpServer[] {
     return this.options.servers.filter(({ label }) => !this.#listed.has(label));
   }
@@ -49,12 +49,12 @@ export class McpTools {
     return this.#set.findOn(label, name);
   }
 
-  /** Asks a server for its tools. */
+  /** Requests a server's tools. */
   fetch(server: McpServer, signal: AbortSignal): Promise<McpListing> {
     return this.#session(server).list(signal);
   }
 
-  /** Offers the tools that fetch() has returned. Returns those that the model will see. */
+  /** Offers the tools that fetch() has returned. Returns the offered tools. */
   offer(server: McpServer, listing: McpListing): McpListing {
     const shown = 'error' in listing ? listing : this.#set.add(server, listing.tools);
     this.#listed.set(server.label, 'tools' in shown ? shown.tools : []);
@@ -62,8 +62,8 @@ export class McpTools {
   }
 
   /**
-   * Returns the request with the tools that are offered at present, in the order of the servers. Throws ApiError
-   * tool_not_found or conflicting_parameters if `isFinal` and the request's choice cannot be met.
+   * Returns the request with the currently offered tools, in the order of the servers. Throws ApiError tool_not_found
+   * or conflicting_parameters if `isFinal` is set and the request's tool choice cannot be satisfied.
    */
   into(request: GenerationRequest, isFinal: boolean): GenerationRequest {
     this.#rebuild();
@@ -108,9 +108,9 @@ export class McpTools {
   }
 }
 
-/** Invalid method parameters, in JSON-RPC. */
+/** JSON-RPC error code: invalid method parameters. */
 const INVALID_PARAMS = -32602;
-/** The request was not valid, in JSON-RPC. */
+/** JSON-RPC error code: invalid request. */
 const INVALID_REQUEST = -32600;
 
 function failed(message: string, code: number): McpOutcome {
@@ -124,7 +124,7 @@ export const tooManyCalls = (most: number): McpOutcome =>
 export const notOffered = (label: string): McpOutcome =>
   failed(`The MCP server ${label} does not offer this tool.`, INVALID_PARAMS);
 
-/** A call without arguments may have an empty text. */
+/** The arguments of a call may be an empty string. */
 function argumentsIn(text: string): JsonSchema | null {
   if (text.trim() === '') return {};
   let value: unknown;

@@ -1,9 +1,12 @@
-// Converts the result of an MCP tool to the text that the model reads. No side effects.
+// Converts the result of an MCP tool to text for the model. No side effects.
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 
 type Content = CallToolResult['content'][number];
 
-/** Structured content is used if there is no other content; by the protocol, it repeats that content. */
+/**
+ * Structured content is used only if there is no other content, because the protocol requires both to contain the
+ * same data.
+ */
 export function resultText({ content, structuredContent }: CallToolResult): string {
   const text = content.map(contentText).join('\n');
   return text === '' && structuredContent !== undefined ? JSON.stringify(structuredContent) : text;

@@ -1,7 +1,7 @@
-// Calls one MCP server for one request, with the official SDK, which is loaded on demand. The server is connected to
-// with the first operation. Operations run one after another. Each one has a deadline and a maximum number of bytes;
-// one that exceeds either, or is aborted, closes the connection, and the next operation opens a new one. A failure is
-// an outcome, never an exception. Event-loop thread only.
+// Calls one MCP server for one request, with the official SDK, which is loaded on demand. The first operation connects
+// to the server. Operations run one after another. Each has a deadline and a maximum number of bytes. An operation that
+// exceeds either or is aborted closes the connection, and the next operation opens a new one. Failures are returned as
+// outcomes, never thrown. Event-loop thread only.
 import { createRequire } from 'node:module';
 import { isIP } from 'node:net';
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
@@ -39,27 +39,30 @@ const MIN_SECRET = 12;
 /** Names of query parameters whose values are credentials. */
 const CREDENTIAL = /key|token|secret|auth|sig|pass|cred/i;
 /**
- * Other parts of a URL that look like credentials: they contain a UUID, or 16 letters and digits in a row, both kinds
- * among them. Many hosted servers have a key in their path. Names of tools and versions do not look like this.
+ * Matches other URL parts that look like credentials: they contain a UUID, or a run of 16 characters with both letters
+ * and digits. Many hosted servers have a key in their path. Tool names and versions do not look like this.
  */
 const LOOKS_SECRET = /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{16}/i;
 /** Maximum number of secrets that are masked, because masking takes event-loop time. */
 const MAX_SECRETS = 64;
-/** Deeper than any schema of a tool needs. Deeper values could overflow the stack when they are serialized. */
+/**
+ * Maximum nesting of values: more than any tool schema needs. Deeper values could overflow the stack during
+ * serialization.
+ */
 const MAX_SCHEMA_DEPTH = 128;
 /** Maximum length of a message from the server within an error, in characters. */
 const MAX_MESSAGE = 2_000;
-/** JSON-RPC error codes: see the specification of JSON-RPC 2.0; the SDK uses the last two as well. */
+/** JSON-RPC error codes. See the JSON-RPC 2.0 specification; the last two are the SDK's. */
 const INTERNAL_ERROR = -32603,
   CONNECTION_CLOSED = -32000,
   TIMED_OUT = -32001;
-/** A server that does not know Streamable HTTP responds to it with one of these. */
+/** Status codes returned by servers that do not support Streamable HTTP. */
 const UNKNOWN_TRANSPORT: ReadonlySet<number> = new Set([400, 404, 405]);
-/** In the text of a JSON-RPC notification. */
+/** Occurs in the text of every JSON-RPC notification. */
 const NOTICE = '"method":"notifications/';
-/** Maximum number of requests of one connection that wait for their response. */
+/** Maximum number of pending requests per connection. */
 const MAX_SENDING = 32;
-/** Time in which a server may confirm the end of a session, in ms. */
+/** How long a server may take to confirm the end of a session, in ms. */
 const GOODBYE_MS = 2_000;
 
 interface Sdk {
@@ -71,7 +74,10 @@ interface Sdk {
 
 let loading: Promise<Sdk> | null = null;
 
-/** Most servers call no MCP server, so the SDK is loaded with the first call. A failed attempt is repeated. */
+/**
+ * The SDK is loaded on the first call, because most installations use no MCP server. A failed attempt is retried on
+ * the next call.
+ */
 function loadSdk(): Promise<Sdk> {
   loading ??= Promise.all([
     import('@modelcontextprotocol/sdk/client/index.js'),
@@ -106,11 +112,11 @@ class LimitExceeded extends Error {
 }
 
 interface ConnectionState {
-  /** Once a connection is over, nothing more is read from it. */
+  /** No more data is read from a closed connection. */
   isOver: boolean;
   /** Bytes that arrived while no operation was running. */
   idleBytes: number;
-  /** Number of requests to the server that have no response yet. */
+  /** Number of requests to the server that are awaiting a response. */
   sending: number;
   /** Notifications that are being sent, such as the cancellation of a call. */
   readonly notices: Set<Promise<unknown>>;
@@ -124,7 +130,7 @@ interface Connection {
   terminate(): Promise<void>;
 }
 
-/** Thrown for URLs to which no request may be sent. */
+/** Thrown for URLs that must not be requested. */
 const refusal = (why: string): Error => new Error(`The URL of the MCP server is not allowed: ${why}.`);
 
 /** Returns why no request may be sent to a URL, or null. `settings`: which hosts are allowed. */
@@ -168,7 +174,7 @@ export class McpSession {
           types.ListToolsResultSchema,
           options,
         );
-        // A tool whose name contains a secret could not be called by its masked name, so it is left out.
+        // A tool whose name contains a secret could not be called by its masked name, so it is omitted.
         for (const tool of page.tools)
           if (this.#safe(tool.name) === wellFormed(tool.name)) tools.push(this.#listed(tool));
         cursor = page.nextCursor;
@@ -193,7 +199,7 @@ export class McpSession {
     return failed({ type: 'mcp_tool_execution_error', content: [{ type: 'text', text }] });
   }
 
-  /** Closes the connection. Before that, the server is notified that the session and unfinished calls have ended. */
+  /** Notifies the server that the session and unfinished calls have ended, then closes the connection. */
   close(): void {
     this.#opening?.abort(new Error('The connection is closed.'));
     this.#opening = null;
@@ -222,7 +228,7 @@ export class McpSession {
     };
   }
 
-  /** Runs one operation after those before it. */
+  /** Runs one operation after all earlier ones. */
   #run<T>(
     signal: AbortSignal,
     work: (sdk: Sdk, client: Client, options: { signal: AbortSignal; timeout: number }) => Promise<T>,
@@ -281,7 +287,7 @@ export class McpSession {
       return (this.#connection = await this.#open(sdk, stoppable, false));
     } catch (error) {
       if (!(error instanceof sdk.http.StreamableHTTPError) || !UNKNOWN_TRANSPORT.has(error.code ?? 0)) throw error;
-      // The server may know only the older transport.
+      // The server may support only the older transport.
       return (this.#connection = await this.#open(sdk, stoppable, true).catch((): never => {
         throw error;
       }));
@@ -290,7 +296,7 @@ export class McpSession {
     }
   }
 
-  /** `older`: use the transport with server-sent events of the first version of the protocol. */
+  /** `older`: use the HTTP+SSE transport from the protocol's first version. */
   async #open(sdk: Sdk, options: { signal: AbortSignal; timeout: number }, older: boolean): Promise<Connection> {
     options.signal.throwIfAborted();
     const undici = require('undici') as typeof import('undici');
@@ -341,10 +347,10 @@ export class McpSession {
       const problem = urlProblem(url, this.settings);
       if (problem !== null) throw refusal(problem);
       const headers = new undici.Headers(init.headers as ConstructorParameters<typeof undici.Headers>[0]);
-      // Messages that belong to no request are not used. A stream that was interrupted is resumed.
+      // Messages that belong to no request are ignored. An interrupted stream is resumed.
       if (init.method === 'GET' && !older && !headers.has('last-event-id'))
         return new undici.Response(null, { status: 405 });
-      // A server can make the client send messages: each of its requests is answered.
+      // A server can make the client send messages, because the client responds to each of its requests.
       if (state.sending >= MAX_SENDING)
         throw this.#exceeded(`The server causes more than ${MAX_SENDING} requests at the same time.`);
       state.sending++;
@@ -381,7 +387,7 @@ export class McpSession {
       throw this.#exceeded(`The server's response is larger than ${this.limits.maxBytes} bytes.`);
   }
 
-  /** Ends the current operation. Between operations, ends the connection. Returns the error. */
+  /** Fails the current operation or, between operations, closes the connection. Returns the error. */
   #exceeded(message: string): LimitExceeded {
     const error = new LimitExceeded(INTERNAL_ERROR, message);
     if (this.#operation === null) this.close();
@@ -408,14 +414,14 @@ export class McpSession {
         : at instanceof Error
           ? at.message
           : String(at);
-    // A secret that was cut off would not be found.
+    // Masked first, because a truncated secret would not be found.
     const safe = this.#safe(text);
     return safe.length > MAX_MESSAGE ? wellFormed(`${safe.slice(0, MAX_MESSAGE)}…`) : safe;
   }
 
   #safe = (text: string): string => wellFormed(withoutSecrets(text, this.#secrets));
 
-  /** Masks secrets in the names and strings of a JSON value, whose depth is limited. */
+  /** Masks secrets in the names and strings of a JSON value of limited depth. */
   #safeJson(value: unknown): unknown {
     if (typeof value === 'string') return this.#safe(value);
     if (typeof value !== 'object' || value === null) return value;
@@ -424,7 +430,7 @@ export class McpSession {
   }
 }
 
-/** Returns the parts of a valid URL that may be secrets: values of its query, and segments of its path. */
+/** Returns the parts of a valid URL that may be secrets: query values and path segments. */
 function urlSecrets(text: string): string[] {
   const url = new URL(text);
   const values = [...url.searchParams].filter(([name, value]) => CREDENTIAL.test(name) || LOOKS_SECRET.test(value));

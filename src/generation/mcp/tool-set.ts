@@ -1,5 +1,5 @@
-// The MCP tools that the model of one request is offered: their definitions under names that are unique in the request,
-// and the calls that need approval. No side effects.
+// The MCP tools offered to the model in one request: their definitions under names that are unique within the request,
+// and which calls need approval. No side effects.
 import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../output-format.js';
 import type { ToolChoice, ToolDefinition } from '../types.js';
@@ -16,15 +16,15 @@ export interface OfferedTool {
 }
 
 /**
- * Returns the name under which the model sees a tool. MCP servers may use characters in names that chat templates and
- * other services do not allow.
+ * Returns the name under which a tool is shown to the model. MCP servers may use characters in names that chat
+ * templates and other services do not allow.
  */
 export const mcpToolName = (label: string, name: string): string =>
   `${label}__${name}`.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, MAX_NAME);
 
 export class McpToolSet {
   readonly definitions: ToolDefinition[] = [];
-  /** By the name that the model sees. */
+  /** By the name shown to the model. */
   readonly #tools = new Map<string, OfferedTool>();
 
   /** `taken`: names of the request's other tools. */
@@ -45,8 +45,8 @@ export class McpToolSet {
   }
 
   /**
-   * Adds a server's tools. Returns the tools that are offered, or why the server's tools cannot be used, in which case
-   * none of them is offered.
+   * Adds a server's tools. Returns the offered tools, or the reason why the server's tools cannot be used, in which
+   * case none is offered.
    */
   add(server: McpServer, all: readonly McpTool[]): McpListing {
     const tools = all.filter((tool) => isOffered(server, tool));
@@ -87,8 +87,8 @@ export class McpToolSet {
   }
 
   /**
-   * Converts the choice to the names that the model sees. `own`: names of the request's other tools. Throws ApiError
-   * tool_not_found or conflicting_parameters.
+   * Converts the tool choice to the names shown to the model. `own`: names of the request's other tools. Throws
+   * ApiError tool_not_found or conflicting_parameters.
    */
   choice({ mode, allowed }: McpChoice, own: readonly string[]): ToolChoice {
     const all = [...own, ...this.#tools.keys()];

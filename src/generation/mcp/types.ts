@@ -4,7 +4,7 @@
 /** A JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** A tool as its server lists it. */
+/** A tool as listed by its server. */
 export interface McpTool {
   readonly name: string;
   readonly description: string | null;
@@ -33,18 +33,18 @@ export interface McpServer {
   /** Secret: never stored, logged or returned. */
   readonly headers: Readonly<Record<string, string>>;
   readonly description: string | null;
-  /** A tool is offered only if it matches. */
+  /** A tool is offered only if it matches this filter. */
   readonly allowed: McpToolFilter;
-  /** Tools that are not offered. */
+  /** Tools that match this filter are not offered. */
   readonly disabled: readonly string[];
   readonly approval: McpApproval;
-  /** The server's tools, if the request contains them. Null: the server is asked for them. */
+  /** The server's tools, if the request contains them; null if they must be requested from the server. */
   readonly listed: readonly McpTool[] | null;
-  /** The server's path in the client's request. */
+  /** Path of the server's entry in the client's request. */
   readonly path: string;
 }
 
-/** A call that the client has approved, and that is run before the model continues. */
+/** A call that the client has approved and that runs before the model continues. */
 export interface ApprovedCall {
   /** The ID of the approval request. The tool message with this call ID receives the result. */
   readonly id: string;
@@ -53,11 +53,12 @@ export interface ApprovedCall {
   readonly arguments: string;
 }
 
-/** The tools that may be called. */
+/** The tools that the model may call. */
 export interface McpChoice {
   readonly mode: 'none' | 'auto' | 'required';
   /**
-   * Null: all tools. `names`: of tools that the client runs. `tools`: on MCP servers; null: all tools of the server.
+   * Null allows all tools. `names`: names of the tools that the client runs. `tools`: tools on MCP servers; null allows
+   * all of a server's tools.
    */
   readonly allowed: {
     readonly names: readonly string[];
@@ -65,12 +66,12 @@ export interface McpChoice {
   } | null;
 }
 
-/** How one request may use MCP servers. */
+/** A request's MCP servers and the limits on their use. */
 export interface McpOptions {
   readonly servers: readonly McpServer[];
   readonly approved: readonly ApprovedCall[];
   readonly choice: McpChoice;
-  /** Maximum number of calls of all tools that this server runs. Null: no maximum in addition to MAX_MCP_CALLS. */
+  /** Maximum number of calls of all tools that this server runs. If null, only MAX_MCP_CALLS applies. */
   readonly maxCalls: number | null;
 }
 
@@ -86,5 +87,5 @@ export interface McpText {
   readonly text: string;
 }
 
-/** `text`: the result, or the failure, as the model reads it. */
+/** `text`: the result or failure as shown to the model. */
 export type McpOutcome = { readonly text: string; readonly error: McpError | null };

@@ -2,7 +2,7 @@
 // stored. Pure.
 import { hash } from 'node:crypto';
 
-/** Maximum number of tokens of a tool call section or reasoning block. Longer ones are not stored. */
+/** Maximum number of tokens of a tool call section or reasoning block. Longer items are not stored. */
 export const MAX_ITEM_TOKENS = 32_768;
 
 /**
@@ -19,8 +19,8 @@ const CALL_ID = /^(?:call|toolu)_([0-9A-Za-z]{24})$/;
 export const callKey = (random: string): string => `c${random}`;
 
 /**
- * Returns the key of a tool call for an ID that a client sent. Null: the ID does not have the form of this server's
- * IDs.
+ * Returns the key of a tool call for an ID sent by a client. Returns null if the ID does not have the form of this
+ * server's IDs.
  */
 export function keyOfCallId(id: string): string | null {
   const random = CALL_ID.exec(id)?.[1];
@@ -44,7 +44,7 @@ export function packTokens(ids: Int32Array): Uint8Array {
   return bytes.slice(0, at);
 }
 
-/** Decodes the result of packTokens(). Null if the bytes are invalid. */
+/** Decodes the result of packTokens(). Returns null if the bytes are invalid. */
 export function unpackTokens(bytes: Uint8Array): Int32Array | null {
   const ids: number[] = [];
   let id = 0;

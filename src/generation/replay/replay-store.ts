@@ -12,7 +12,7 @@ export interface ReplayRow {
   readonly model: string;
   /** The token IDs, encoded by packTokens(). */
   readonly tokens: Uint8Array;
-  /** The stored response that contains the item. Deleting the response also deletes the item. Null: none. */
+  /** The stored response that contains the item; null if there is none. Deleting the response also deletes the item. */
   readonly responseId: string | null;
   /** Seconds since the Unix epoch. */
   readonly expiresAt: number;
@@ -23,7 +23,7 @@ export type FoundReplay = Pick<ReplayRow, 'key' | 'model' | 'tokens' | 'expiresA
 export interface ReplayStore {
   /**
    * Stores all rows or none. If an organization exceeds its storage limit, its rows with the earliest expiry are
-   * erased. A store that several processes share may exceed the limit by a sixteenth per thread until sweep().
+   * erased. A store shared by several processes can exceed the limit by a sixteenth per thread until sweep().
    */
   save(rows: readonly ReplayRow[]): Promise<void>;
   /** Returns the organization's unexpired rows with these keys, in any order. */

@@ -8,7 +8,7 @@ import type { FoundReplay, ReplayRow, ReplayStore } from './replay-store.js';
 
 /**
  * Items are collected for about this time, in ms, and then written together. Other threads and processes can read them
- * only after that.
+ * only after the write.
  */
 const FLUSH_MS = 20;
 /** Maximum number of items that wait to be written. Further items are dropped. */
@@ -19,11 +19,11 @@ const BATCH = 128;
 const CACHE_BYTES = 16 * 1024 * 1024;
 /** Estimated memory of a cache entry without its token IDs, in bytes. */
 const ENTRY_BYTES = 300;
-/** Maximum age of a cache entry, in ms. It limits how long this thread uses an item that another thread has erased. */
+/** Maximum age of a cache entry, in ms. Limits how long this thread uses an item that another thread has erased. */
 const CACHE_MS = 60_000;
 /**
- * After a response has been deleted, its items are erased a second time after this time, in ms, because other threads
- * may still have had items of the response to write.
+ * Delay, in ms, after which a deleted response's items are erased a second time, because other threads may still have
+ * had such items to write.
  */
 const LATE_MS = 2_000;
 /** Maximum number of items that are looked up for one request. Further items are tokenized from their text. */
@@ -36,12 +36,12 @@ export interface WantedReplays {
   readonly organizationId: string;
   /** Identifies a model. Only items that this model generated are returned. */
   readonly model: string;
-  /** Keys to look up, most important first. The limits drop keys at the end of the list. */
+  /** Keys to look up, most important first. If a limit is exceeded, keys at the end of the list are dropped. */
   readonly keys: readonly string[];
 }
 
 export interface FindLimits {
-  /** Maximum total number of tokens of the returned items. More tokens would not fit into the context window. */
+  /** Maximum total number of tokens of the returned items. More would not fit into the context window. */
   readonly maxTokens: number;
   readonly charged: Charged;
 }
@@ -52,19 +52,19 @@ export interface ReplaySource {
   find(wanted: WantedReplays, limits: FindLimits): Promise<ReadonlyMap<string, Int32Array>>;
 }
 
-/** The items of one choice, with the data that is needed to store them. */
+/** One choice's items, with the data needed to store them. */
 export interface Recorded {
   readonly organizationId: string;
   readonly model: string;
   readonly items: readonly WrittenItem[];
   /** Returns the random part of a tool call's ID. `index`: the index of the call within the choice. */
   callId(index: number): string | undefined;
-  /** The stored response that contains the items. Null: none. */
+  /** The stored response that contains the items; null if there is none. */
   readonly responseId: string | null;
 }
 
 export interface ReplaySettings {
-  /** Lifetime of items that belong to no stored response, in seconds. 0: such items are not stored. */
+  /** Lifetime of items that belong to no stored response, in seconds; 0 = such items are not stored. */
   readonly keepS: number;
   /** Lifetime of stored responses and their items, in seconds. */
   readonly responseS: number;
@@ -141,7 +141,7 @@ export class Replays implements ReplaySource {
     return found;
   }
 
-  /** Decodes the token IDs of a row and adds them to the cache. Null: the row has expired or is invalid. */
+  /** Decodes the token IDs of a row and adds them to the cache. Returns null if the row has expired or is invalid. */
   #unpacked(organizationId: string, { key, model, tokens, expiresAt }: FoundReplay): Int32Array | null {
     const ids = unpackTokens(tokens);
     const leftMs = 1_000 * (expiresAt - this.#now());

@@ -1,6 +1,5 @@
-// Converts an upstream's response, whatever order its format uses, to generation events in the required order:
-// `started` first, one tool call at a time, and the ends of the choices last, once the usage is known. Event-loop
-// thread only.
+// Converts an upstream's response, in any order, to generation events in the required order: `started` first, one tool
+// call at a time, and `finished` events last, once the usage is known. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
@@ -8,7 +7,7 @@ import { stringifyExact } from '../../shared/exact-json.js';
 import type { EndReason, GenerationEvent, JsonSchema, TokenLogprob } from '../types.js';
 import { notUnderstood, tooMuch } from './fault.js';
 
-/** Usage as reported by the upstream. Values that it does not report are undefined. */
+/** Usage as reported by the upstream. Unreported values are undefined. */
 export interface ReportedUsage {
   promptTokens?: number | undefined;
   cachedTokens?: number | undefined;
@@ -24,14 +23,14 @@ export interface AnswerOptions {
   /** Maximum number of tool calls. Further calls are dropped. */
   readonly maxCalls: number;
   readonly estimatedPrompt: number;
-  /** The output limit sent for each choice, and the context size if known. Null: none. */
+  /** The output limit sent for each choice, and the context size if known; null if none. */
   readonly cap: number | null;
   readonly context: number | null;
   /** Maximum number of UTF-8 bytes in one choice's text and arguments. */
   readonly maxTextBytes: number;
   /** Whether log probabilities were requested. Otherwise, they are dropped. */
   readonly logprobs: boolean;
-  /** Whether the content is kept until the end, to be checked against the format. */
+  /** Whether to keep the content until the end, to check it against the format. */
   readonly keepsContent: boolean;
 }
 
@@ -46,18 +45,18 @@ interface Choice {
   tokens: number;
   reasoningTokens: number;
   /**
-   * Number of characters in total and in reasoning. If the upstream reports only a total token count, it is divided in
-   * this proportion.
+   * Number of characters in total and in reasoning. If the upstream reports only a total token count, the count is
+   * divided in this proportion.
    */
   characters: number;
   reasoningCharacters: number;
   calls: number;
   complete: number;
   malformed: boolean;
-  /** The upstream's key for the open call. Undefined if no call is open. */
+  /** The upstream's key for the open call; undefined if no call is open. */
   open: string | number | undefined;
   arguments: GrowingText;
-  /** Whether any arguments were emitted. Until then, they may still turn out to be `null`. */
+  /** Whether any arguments were emitted. Until then, the arguments may still turn out to be `null`. */
   given: boolean;
   /** Whether the open call and all later ones are dropped. */
   dropped: boolean;
@@ -78,7 +77,7 @@ interface AnswerSink {
   emit(event: GenerationEvent): void;
   /** Called when output has arrived. */
   onToken(): void;
-  /** Called when everything has been emitted. */
+  /** Called when all events have been emitted. */
   onOver(): void;
   /** Reserves this many more bytes. Throws ApiError 503 or 422. */
   reserve(bytes: number): void;
@@ -126,7 +125,7 @@ export class AnswerEvents {
     return this.#started;
   }
 
-  /** Whether everything has been emitted. */
+  /** Whether all events have been emitted. */
   get over(): boolean {
     return this.#over;
   }
@@ -204,8 +203,8 @@ export class AnswerEvents {
   }
 
   /**
-   * Ends a choice. `stopString`: the stop string that ended it. Undefined: the upstream does not report whether one
-   * did.
+   * Ends a choice. `stopString`: the stop string that ended it; undefined if the upstream does not report whether a
+   * stop string did.
    */
   ended(index: number, reason: EndReason, stopString?: string | null): void {
     const choice = this.#running(index);
@@ -307,7 +306,7 @@ export class AnswerEvents {
   }
 
   /**
-   * Distinguishes two cases for which most formats have the same end reason: reaching the output limit and reaching the
+   * Distinguishes two cases for which most formats use the same end reason: reaching the output limit, and reaching the
    * end of the context.
    */
   #isFull(used: number, completion: number): boolean {
@@ -387,7 +386,7 @@ function isObject(text: string): boolean {
   }
 }
 
-/** Divides `total` into integers in proportion to `weights`. If all weights are 0, the first share gets everything. */
+/** Divides `total` into integers in proportion to `weights`. If all weights are 0, the first share is the total. */
 function shares(weights: readonly number[], total: number): number[] {
   const sum = weights.reduce((all, one) => all + one, 0);
   let left = total,

@@ -1,7 +1,7 @@
 // One request to one upstream server: sends it, reads the response as it arrives, and can abort it. Redirects are not
-// followed. Only the start of an event, the needed parts of a large event or JSON body (json-reader.ts), or a bounded
-// part of an error is held in memory. Large log probabilities are emitted in slices (slices.ts); data that arrives in
-// the meantime is queued and counts toward the same memory reservation. Event-loop thread only.
+// followed. Memory holds only the start of an event, the needed parts of a large event or JSON body (json-reader.ts),
+// or a bounded part of an error. Large log probabilities are emitted in slices (slices.ts); data that arrives in the
+// meantime is queued and counts toward the same memory reservation. Event-loop thread only.
 import { StringDecoder } from 'node:string_decoder';
 import type { Dispatcher, Pool } from 'undici';
 import { parsed, type AnswerReader } from './apis/api.js';
@@ -30,7 +30,7 @@ export interface AttemptOptions {
   readonly logprobs: boolean;
   readonly secrets: readonly string[];
   readonly promptParam: string;
-  /** Reserves memory for the parts of the response that are kept. Throws ApiError 503 or 422. */
+  /** Reserves memory for the retained parts of the response. Throws ApiError 503 or 422. */
   reserve(bytes: number): void;
   free(bytes: number): void;
 }
@@ -91,7 +91,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   send(pool: Pool): void {
     const { path, headers, body } = this.options;
-    // A connection is reused only if its response was read to the end. All other connections are closed.
+    // A connection is reused only if its response was read to the end; otherwise, it is closed.
     pool.dispatch(
       {
         path,
@@ -105,7 +105,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     );
   }
 
-  /** Aborts the request because its response is no longer needed. */
+  /** Aborts the request, whose response is no longer needed. */
   abort(): void {
     if (this.#over) return;
     this.#drop();
@@ -166,7 +166,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   onError(error: Error): void {
     if (this.#over) return;
-    // If the upstream sends an error and then closes the connection, the error is reported.
+    // If the upstream sends an error and then closes the connection, the error takes precedence.
     if (this.#mode === 'error' && this.#status >= 400) return this.#end(this.#statusFault());
     const code = 'code' in error ? error.code : undefined;
     if (code === 'HPE_HEADER_OVERFLOW' || code === 'UND_ERR_HEADERS_OVERFLOW' || String(code).startsWith('HPE_'))
@@ -270,9 +270,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.options.free(reserved);
   }
 
-  /**
-   * Called when all data has arrived and has been read. Emits the end of the response. May be called more than once.
-   */
+  /** Called when all data has arrived and been read. Emits the end of the response. May be called more than once. */
   #finish(): void {
     if (!this.#isFinal) {
       this.#isFinal = true;

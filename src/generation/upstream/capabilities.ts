@@ -1,6 +1,6 @@
 // Optional queries to an upstream server about a model: its context size, and the number of tokens in a prompt. Servers
-// may not support them. A reply that cannot be understood is ignored, and nothing depends on it. Queries are limited in
-// time and size, do not count toward limits, and do not affect the circuit breaker. Event-loop thread only.
+// may not support them. A reply that cannot be parsed is ignored, and no feature depends on the queries. Queries are
+// limited in time and size, do not count toward limits, and do not affect the circuit breaker. Event-loop thread only.
 //
 //   context   GET /v1/models (vLLM, SGLang, Monolith, routers), GET /props (llama-server)
 //   count     POST /tokenize (vLLM, Monolith), /apply-template and /tokenize (llama-server), /messages/count_tokens,
@@ -106,7 +106,7 @@ async function countOfChat(
       );
 }
 
-/** Reads a reply to /tokenize. Zero tokens means that the server did not understand the request. */
+/** Reads a reply to /tokenize. A count of zero means that the server did not understand the request. */
 function tokensIn(answer: unknown): number | null {
   const { count, tokens } = objectIn(answer);
   return wholeIn(count) ?? wholeIn(listIn(tokens).length);
@@ -115,7 +115,7 @@ function tokensIn(answer: unknown): number | null {
 const wholeIn = (value: unknown): number | null =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : null;
 
-/** The base path without the version. */
+/** Returns the base path without the API version. */
 const rootOf = (server: Server): string => server.path.replace(/\/v\d+$/, '');
 
 /** Returns the JSON of a reply with status 200, or null. */

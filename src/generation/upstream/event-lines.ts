@@ -6,8 +6,8 @@ import { utf8Chunks } from '../../shared/utf8-chunks.js';
 import type { JsonReader } from './json-reader.js';
 
 /**
- * One event. `name`: null if it has none. `data`: its data lines, joined. `value`: for a long event, the JSON that was
- * read, for which `reserved` bytes of memory are reserved.
+ * One event. `name`: null if absent. `data`: the event's data lines, joined. `value`: for a long event, the JSON that
+ * was read, for which `reserved` bytes of memory are reserved.
  */
 export type StreamEvent =
   | { readonly name: string | null; readonly data: string }

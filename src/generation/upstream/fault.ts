@@ -9,7 +9,7 @@ import { masked } from './secrets.js';
 export class UpstreamFault extends Error {
   /**
    * `kind`: for metrics and the log. `retry`: another attempt may succeed. `blames`: the server caused the failure, not
-   * the request. `alive`: the server did respond, so the request may have caused the failure after all.
+   * the request. `alive`: the server responded, so the request may have caused the failure after all.
    */
   constructor(
     readonly kind: FaultKind,
@@ -32,7 +32,7 @@ const MAX_WORDS = 400;
 const MAX_ERROR_WORDS = 16_384;
 const MAX_RETRY_AFTER_MS = 60_000;
 
-/** A connection could not be made. */
+/** A connection could not be established. */
 export const cannotConnect = (): UpstreamFault =>
   new UpstreamFault('connect', unavailable('The upstream server for this model is unreachable.'), true, true);
 
@@ -55,7 +55,7 @@ export const notUnderstood = (what: string): UpstreamFault =>
     true,
   );
 
-/** The response is larger than this request allows. It is not retried, because a retry would cost as much again. */
+/** The response is larger than this request allows. Not retried, because a retry would cost just as much. */
 export const tooMuch = (message: string): UpstreamFault =>
   new UpstreamFault('protocol', apiError('model_error', message, null), false, true, true);
 
@@ -71,7 +71,7 @@ export const tookTooLong = (what: 'first' | 'next'): UpstreamFault =>
     true,
   );
 
-/** No server can be used at the moment. */
+/** Currently, no server can be used. */
 export const noneAvailable = (retryAfterMs: number): UpstreamFault =>
   new UpstreamFault(
     'connect',
@@ -194,7 +194,7 @@ function waitOf(header: string | null): number | undefined {
   return Number.isFinite(ms) ? Math.min(MAX_RETRY_AFTER_MS, Math.max(0, ms)) : undefined;
 }
 
-/** Returns the message from an error's body in a form that is safe to show, or null if there is none. */
+/** Returns the message from an error's body in a form that is safe to display, or null if there is none. */
 export function wordsOf(body: string, secrets: readonly string[]): string | null {
   let message: unknown;
   try {
@@ -222,7 +222,7 @@ const SAME_FIELDS: ReadonlySet<unknown> = new Set([
   'repetition_penalty',
 ]);
 
-/** Returns the field that the error names as its cause, if it is one of SAME_FIELDS. */
+/** Returns the field that the error names as the cause, if it is one of SAME_FIELDS. */
 function paramOf(body: string): string | null {
   try {
     const { error } = JSON.parse(body) as { error?: { param?: unknown } | null };

@@ -35,7 +35,7 @@ const WANTED: ReadonlySet<string> = new Set([
   'reasoning_tokens',
   'accepted_prediction_tokens',
   'rejected_prediction_tokens',
-  // embeddings (they also use `data`, listed below)
+  // embeddings (which also use `data`, listed below)
   'embedding',
   // messages
   'type',
@@ -115,14 +115,14 @@ export class JsonEntries {
 }
 
 export interface JsonReaderLimits {
-  /** Maximum bytes of JSON, not counting log probabilities. */
+  /** Maximum number of bytes of JSON, excluding log probabilities. */
   readonly maxBytes: number;
   /** Whether log probabilities were requested. */
   readonly logprobs: boolean;
-  /** Reserves memory for kept values; may throw. */
+  /** Reserves memory for kept values. May throw. */
   reserve(bytes: number): void;
   free(bytes: number): void;
-  /** Create the errors for a value of more than `maxBytes` and for invalid JSON. */
+  /** tooLong() creates the error for a value of more than `maxBytes`, and malformed() the error for invalid JSON. */
   tooLong(): Error;
   malformed(): Error;
 }
@@ -136,7 +136,7 @@ const enum Expect {
   CommaOrEnd,
   Nothing,
 }
-/** The kind of token to which the next character belongs. */
+/** The type of token to which the next character belongs. */
 const enum Within {
   Structure,
   Text,
@@ -215,14 +215,13 @@ export class JsonReader {
   }
 
   /**
-   * Number of bytes reserved, not counting log probabilities. The caller must free them when the value is no longer
-   * used.
+   * Number of bytes reserved, excluding log probabilities. The caller must free them when the value is no longer used.
    */
   get reserved(): number {
     return this.#reserved;
   }
 
-  /** Returns the value after its last character. Throws malformed(). */
+  /** Returns the value after its last character has been read. Throws malformed(). */
   end(): unknown {
     if (this.#within === Within.Word) this.#endWord();
     if (this.#expect !== Expect.Nothing || this.#within !== Within.Structure) throw this.limits.malformed();
@@ -267,7 +266,7 @@ export class JsonReader {
   }
 
   /**
-   * Starts a value at its first character, in the right mode for its member. Returns the position at which reading
+   * Starts a value at its first character, in the right mode for its member. Returns the position where reading
    * continues.
    */
   #begin(code: number, at: number): number {
@@ -541,7 +540,7 @@ function endOfEscapes(raw: string): number {
   if (last < raw.length - ESCAPE || last < 0) return raw.length;
   let first = last;
   while (first > 0 && raw.charCodeAt(first - 1) === BACKSLASH) first--;
-  // In a run of backslashes, every second one starts an escape sequence.
+  // In a run of backslashes, every other one starts an escape sequence.
   if ((last - first) % 2 === 1) return raw.length;
   return raw.length - last < (raw[last + 1] === 'u' ? ESCAPE : 2) ? last : raw.length;
 }

@@ -1,6 +1,6 @@
-// One request to an upstream model. It waits for a concurrency slot and is sent to a server; if that server fails
-// before the first token, it is sent to another one. After that, events are forwarded until the end, a limit or a
-// cancellation. Event-loop thread only.
+// One request to an upstream model. The request waits for a concurrency slot and is sent to a server. If that server
+// fails before the first token, the request is sent to another one. After that, events are forwarded until the end, a
+// limit or a cancellation. Event-loop thread only.
 //
 //   slot ─► server ─► first token ─► … ─► end
 //           fails: another, then the fallback
@@ -27,8 +27,8 @@ export interface RunDeps {
   readonly maxGenerationMs: number;
   readonly slots: FairSlots<number>;
   /**
-   * Returns the fallback model, which is used if no server responds. Throws ApiError if it cannot be used. Null: no
-   * fallback.
+   * Returns the fallback model, which is used if no server responds. Throws ApiError if it cannot be used. Null if
+   * there is no fallback.
    */
   readonly fallback: ((signal?: AbortSignal) => Promise<{ model: string; provider: Provider }>) | null;
   readonly running: ActiveSet<UpstreamRun>;
@@ -57,11 +57,11 @@ export interface RunAsked {
   readonly context: RequestContext;
   /** Throws ApiError 422. */
   api(server: Server): Written;
-  /** The stored response, for the fallback model; see PreparedGeneration.start(). */
+  /** ID of the stored response, passed to the fallback model; see PreparedGeneration.start(). */
   readonly responseId?: string | undefined;
 }
 
-/** A request in the form in which it is sent to a particular server. */
+/** A request as it is sent to a particular server. */
 export interface Written {
   readonly api: UpstreamApi;
   readonly body: Body;
@@ -72,10 +72,7 @@ export interface Written {
 
 /** Delay before the first retry on the same server. */
 const AGAIN_MS = 50;
-/**
- * How long a server may take to close a response that has been read completely, in ms. After that, its connection is
- * not reused.
- */
+/** How long a server may take to close a fully read response, in ms. After that, its connection is not reused. */
 const LAST_MS = 250;
 
 export class UpstreamRun implements RunningGeneration {
@@ -140,7 +137,7 @@ export class UpstreamRun implements RunningGeneration {
   }
 
   /**
-   * The server is shutting down: ends the run with an error. If it is using the fallback model, the fallback's own
+   * The server is shutting down: ends the run with an error. If the run uses the fallback model, the fallback's own
    * provider ends it.
    */
   drain(): void {
@@ -202,7 +199,7 @@ export class UpstreamRun implements RunningGeneration {
       tried.add(server);
       if (this.#over) return;
       if (!server.take()) {
-        // another request is already testing it
+        // Another request is already testing the server.
         attempt--;
         continue;
       }
@@ -232,7 +229,7 @@ export class UpstreamRun implements RunningGeneration {
     throw fault;
   }
 
-  /** The server `well` succeeded with a request that had failed on the servers in `failedOn`. */
+  /** Records that the server `well` succeeded with a request that had failed on the servers in `failedOn`. */
   #blame(failedOn: ReadonlySet<Server>, well: Server): void {
     for (const server of failedOn) {
       if (server !== well && server.blame() === 'shut')
@@ -326,7 +323,7 @@ export class UpstreamRun implements RunningGeneration {
     if (!this.#over) this.#clock = setTimeout(() => this.#settle?.(null), LAST_MS);
   }
 
-  /** Runs the fallback model. If that cannot be used either, the original error is reported. */
+  /** Runs the fallback model. If it cannot be used either, the original error is reported. */
   async #fallBack(fault: UpstreamFault): Promise<void> {
     const { asked, deps } = this;
     clearTimeout(this.#clock);
@@ -353,7 +350,7 @@ export class UpstreamRun implements RunningGeneration {
   }
 }
 
-/** Matches the error message that OpenAI returns if the model has no reasoning. */
+/** Matches the error message that OpenAI returns if the model does not support reasoning. */
 const refusesEncryption = (fault: UpstreamFault | Error): boolean =>
   fault instanceof UpstreamFault &&
   fault.kind === 'refused' &&

@@ -8,7 +8,8 @@ const MAX_VISITS = 200_000;
 const MAX_DEPTH = 256;
 
 /**
- * Returns the first problem with its path, without quoting the value. Null: no problem was found in what was checked.
+ * Returns the first problem with its path, without quoting the value. Returns null if the checked parts have no
+ * problem.
  */
 export function schemaProblem(schema: JsonSchema, value: unknown): string | null {
   try {

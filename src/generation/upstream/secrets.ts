@@ -1,10 +1,10 @@
-// Strings that must not appear in messages from an upstream: the configured key and header values, every part of them
-// that is a credential, and both in all encodings in which a server may repeat them. No side effects.
+// Strings that must not appear in messages from an upstream: the configured key and header values, every credential
+// within them, and all encodings in which a server may repeat them. No side effects.
 
 /** Shorter values or parts are not treated as credentials, because masking them would garble unrelated messages. */
 const MIN_PART = 6,
   MIN_VALUE = 4;
-/** Credentials of at least this length are also masked if only their beginning is repeated. */
+/** Credentials of at least this length are also masked if only their beginning appears. */
 const MIN_SHORTENED = 16,
   SHORTENED = 10;
 /** Separators within a header value: `Basic dXNl…`, `session=ab12; user=7`, `Digest username="a", response="b"`. */
@@ -24,7 +24,7 @@ const WORDS: ReadonlySet<string> = new Set([
 
 /**
  * Returns the secrets, longest first, so that masking a short one never leaves part of a longer one visible. `least`:
- * their minimum length. `most`: the maximum number of values and parts; the values take precedence over their parts.
+ * minimum length of a secret. `most`: maximum number of values and parts; values take precedence over their parts.
  */
 export function secretsIn(values: readonly string[], { least = MIN_VALUE, most = Infinity } = {}): string[] {
   const all = new Set<string>();
@@ -55,7 +55,7 @@ function partsOf(value: string): string[] {
 }
 
 /**
- * Returns a secret in all forms in which it may be repeated: in a URL, JSON within JSON, HTML, base64 or hexadecimal.
+ * Returns a secret in all forms that may occur in a message: in a URL, JSON within JSON, HTML, base64 or hexadecimal.
  */
 function writtenForms(secret: string): string[] {
   if (secret.length < MIN_PART) return [secret];
@@ -76,7 +76,7 @@ function writtenForms(secret: string): string[] {
     base64,
     base64.replace(/=+$/, ''),
     bytes.toString('base64url'),
-    // as in HTTP basic authentication with an empty user name or password
+    // As in HTTP basic authentication with an empty user name or password.
     Buffer.from(`:${secret}`).toString('base64'),
     Buffer.from(`${secret}:`).toString('base64'),
   ];
@@ -89,7 +89,7 @@ export function masked(text: string, secrets: readonly string[]): string {
   return withoutSecrets(text, secrets).replace(/\b(sk|key|tok|hf)[-_][\w*.-]{4,}/gi, MASK);
 }
 
-/** Masks the secrets in `text`, and the beginning of a long secret. Unlike masked(), masks nothing else. */
+/** Like masked(), but masks only complete secrets and the beginning of a long secret. */
 export function withoutSecrets(text: string, secrets: readonly string[]): string {
   let safe = text;
   for (const secret of secrets) safe = safe.replaceAll(secret, MASK);

@@ -7,7 +7,7 @@ export type TakesBack = 'thinking' | 'reasoning' | 'text';
 export interface Recipient {
   takesBack: TakesBack;
   upstream: string;
-  /** The name and aliases of the model on this server. */
+  /** The model's name and aliases on this server. */
   models: readonly string[];
   /** Whether the request turns thinking on; needed only for thinking blocks. */
   thinks: boolean;
@@ -16,7 +16,7 @@ export interface Recipient {
 export interface Selected {
   /** The request, with only the thoughts that are sent to the upstream. */
   request: GenerationRequest;
-  /** All reasoning that is not sent, except foreign reasoning. Undefined: the request has none. */
+  /** All reasoning that is not sent, except foreign reasoning. Undefined if the request contains no reasoning. */
   leftOut: readonly LeftOut[] | undefined;
   /** Parameters that are not sent to the upstream. */
   ignored: readonly string[];
@@ -87,7 +87,7 @@ function canRead({ origin, model, text }: Thought, { takesBack, upstream, models
 
 /**
  * Whether the Messages API would reject the tool loop with thinking on because reasoning is missing. The API accepts a
- * loop without any reasoning only if the loop was interrupted.
+ * loop without reasoning only if the loop was interrupted.
  */
 function isBroken(loop: readonly Message[], isInterrupted: boolean): boolean {
   const turns = loop.filter((message) => message.role === 'assistant');

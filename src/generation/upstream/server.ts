@@ -32,7 +32,8 @@ export class Server {
   readonly id: string;
   readonly model: string;
   /**
-   * False after the server has rejected a request for encrypted reasoning, as servers do for models without reasoning.
+   * False once the server has rejected a request for encrypted reasoning, which servers do for models without
+   * reasoning.
    */
   encryptsReasoning = true;
   #mine = 0; // running requests of this thread
@@ -78,7 +79,7 @@ export class Server {
     return this.#mine;
   }
 
-  /** The context size, in tokens, that the server reported. Null: not reported. */
+  /** The context size that the server reported, in tokens; null if not reported. */
   get context(): number | null {
     return this.row.context || null;
   }
@@ -86,7 +87,7 @@ export class Server {
     this.row.context = tokens ?? 0;
   }
 
-  /** Milliseconds until the server may be used; 0: now. */
+  /** Milliseconds until the server may be used; 0 = now. */
   get shutForMs(): number {
     const { shutUntil } = this.row;
     if (shutUntil === 0) return 0;
@@ -107,9 +108,9 @@ export class Server {
   }
 
   /**
-   * Ends an assigned request. `went`: 'well' if its first token arrived, 'badly' if the server failed, otherwise
-   * 'neither'. `whose`: if the server did respond, the organization whose request failed, so that one organization's
-   * requests alone cannot take the server out of rotation for everyone.
+   * Records the outcome of an assigned request. `went`: 'well' if its first token arrived, 'badly' if the server
+   * failed, otherwise 'neither'. `whose`: if the server responded, the organization whose request failed, so that one
+   * organization's requests alone cannot take the server out of rotation for everyone.
    */
   release(went: 'well' | 'badly' | 'neither', whose: number | null = null): 'shut' | 'open' | null {
     this.#mine--;
@@ -194,6 +195,6 @@ function gate(socket: Socket): void {
 function readRefused(): void {
   const again = refused;
   refused = [];
-  // Sockets for which there is no time left are deferred again.
+  // Sockets that get no time in this turn are deferred again.
   for (const readAgain of again) readAgain();
 }

@@ -26,8 +26,8 @@ const SHUT_UNTIL = 3,
 const OWN_INTS = 2;
 
 /**
- * If a server has done nothing but fail for this long, the failures count against it, regardless of which organizations
- * sent the requests.
+ * If all requests to a server have failed for this long, the failures count against it, regardless of which
+ * organizations sent the requests.
  */
 export const FAILING_MS = 60_000;
 
@@ -67,7 +67,7 @@ export class SharedCounts {
     return this.#rowAt(this.#row++, this.thread);
   }
 
-  /** Returns the next model's concurrency slots, of which there are at most `most`. */
+  /** Returns the next model's concurrency slots. `most`: maximum number of slots. */
   places(most: number): SharedSlotPool {
     if (this.#model >= this.shape.models) throw new RangeError(`more than ${this.shape.models} upstream models`);
     return this.#placesAt(this.#model++, this.thread, most);
@@ -119,7 +119,7 @@ export class SharedRow {
     Atomics.sub(this.#ints, UNDER_WAY, 1);
   }
 
-  /** Takes the server out of rotation. Returns true only on the one thread that changes the value from `before`. */
+  /** Takes the server out of rotation. Returns true only on the thread that changes the value from `before`. */
   shut(before: number, until: number): boolean {
     return (
       Atomics.compareExchange(this.#words, SHUT_UNTIL, BigInt(before), BigInt(Math.ceil(until))) === BigInt(before)
@@ -136,9 +136,9 @@ export class SharedRow {
   }
 
   /**
-   * Whether a failure at `now` counts. If it and the previous failure were on requests of the same organization, it
-   * counts only after the server has done nothing but fail for FAILING_MS. `organization`: null if the request was not
-   * the cause.
+   * Whether a failure at `now` counts. If this failure and the previous one were on requests of the same organization,
+   * it counts only after all requests to the server have failed for FAILING_MS. `organization`: null if the request was
+   * not the cause.
    */
   failedFor(organization: number | null, now: number): boolean {
     const whose = organization === null ? 0 : (organization | 0) + 1;
@@ -150,7 +150,7 @@ export class SharedRow {
     );
   }
 
-  /** Counts another time out of rotation. Returns the number of consecutive times before it. */
+  /** Counts another time out of rotation. Returns the previous number of consecutive times. */
   shutAgain(): number {
     return Atomics.add(this.#ints, TIMES_SHUT, 1);
   }
@@ -168,7 +168,7 @@ export class SharedRow {
     return Atomics.load(this.#ints, TRYING) !== 0;
   }
 
-  /** Starts a test request, unless another one is running. Returns whether it was started. */
+  /** Starts a test request unless another one is running. Returns whether it was started. */
   tryIt(): boolean {
     if (Atomics.compareExchange(this.#ints, TRYING, 0, 1) !== 0) return false;
     Atomics.store(this.#own, 1, 1);
@@ -179,7 +179,7 @@ export class SharedRow {
     if (Atomics.exchange(this.#own, 1, 0) === 1) Atomics.store(this.#ints, TRYING, 0);
   }
 
-  /** The reported context size in tokens; 0: not reported. */
+  /** The reported context size in tokens; 0 = not reported. */
   get context(): number {
     return Atomics.load(this.#ints, CONTEXT);
   }

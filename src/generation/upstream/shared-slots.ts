@@ -24,12 +24,12 @@ const CHANGES = 0,
   WAITERS = 2;
 const MODEL_BYTES = HEAD_INTS * 4 + SLOTS * 8;
 const THREAD_BYTES = 8 + SLOTS * 4;
-/** A slot freed by another thread is noticed after this time at the latest. */
+/** Maximum delay until this thread notices a slot freed by another thread. */
 const LOOK_MS = 1_000;
-/** How long a thread with precedence may take to claim a slot, because it may be busy with other work. */
+/** How long a thread with precedence may take to claim a slot. It may be busy with other work. */
 const PATIENCE_MS = 100;
 
-/** Missing from the type declarations used to compile this file. */
+/** Not included in the type declarations used to compile this file. */
 const waitAsync = (
   Atomics as unknown as {
     waitAsync(

@@ -11,12 +11,12 @@ export type Step = () => boolean;
 const waiting: Step[] = [];
 let spentMs = 0; // since the last event-loop turn, outside run()
 
-/** Whether there is time left to read data. */
+/** Whether there is time left in this turn to read data. */
 export function mayReadNow(): boolean {
   return spentMs < SLICE_MS;
 }
 
-/** Runs `work` immediately and counts its time. */
+/** Runs `work` immediately and counts its time toward the limit. */
 export function measured(work: () => void): void {
   const from = performance.now();
   try {

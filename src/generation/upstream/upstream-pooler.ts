@@ -88,7 +88,7 @@ export class UpstreamPooler implements Pooler {
       width: null,
       results: () => (scales ? api.vectors.map(normalized) : api.vectors),
       start: (onEvent) =>
-        // The fallback model is never used, because its vectors cannot be compared with those of this model.
+        // The fallback model is never used, because its vectors are not comparable with this model's vectors.
         new UpstreamRun(
           { ...this.deps, fallback: null },
           { request: { ...WITHOUT_TEXT, model: this.model.id }, facts, context, api: () => written },

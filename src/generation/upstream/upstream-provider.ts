@@ -55,7 +55,7 @@ export interface UpstreamOptions {
   other(model: string, signal?: AbortSignal): Promise<Provider>;
 }
 
-/** Used until a server has reported its context size. */
+/** Context size to assume until a server has reported it. */
 const DEFAULT_CONTEXT = 131_072;
 /** Interval between queries to servers that have not reported their context size. */
 const ASK_AGAIN_MS = 60_000;
@@ -117,13 +117,13 @@ export class UpstreamProvider implements Provider {
       : null;
   }
 
-  /** The operator's setting or, without one, the smallest value that the servers have reported. */
+  /** The operator's setting or, if unset, the smallest value that the servers have reported. */
   get contextWindow(): number {
     if (this.model.context_window === null) this.#learn();
     return this.#knownContext ?? DEFAULT_CONTEXT;
   }
 
-  /** Null: unknown. */
+  /** Null if unknown. */
   get #knownContext(): number | null {
     if (this.model.context_window !== null) return this.model.context_window;
     const reported = this.servers.flatMap(({ context }) => (context === null ? [] : [context]));
@@ -206,7 +206,7 @@ export class UpstreamProvider implements Provider {
     };
   }
 
-  /** Queries a server that can count tokens. Images are not sent for this purpose. */
+  /** Queries a server that can count tokens. Images are not sent. */
   async count(request: GenerationRequest, context: RequestContext): Promise<PromptCount> {
     const server = this.servers.find(({ shutForMs }) => shutForMs === 0);
     if (server !== undefined && !(this.sees && hasImages(request))) {
@@ -322,7 +322,7 @@ function noted(message: Message): Message {
       };
 }
 
-/** A request that generates nothing is counted but not sent, because upstreams manage their own caches. */
+/** A request that generates no output is counted but not sent, because upstreams manage their own caches. */
 function nothing(
   counting: Promise<TokenCount>,
   n: number,

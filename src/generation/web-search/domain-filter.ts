@@ -1,5 +1,5 @@
 // Selects search results by domain. An entry is a domain, which includes its subdomains, optionally followed by a path
-// prefix in which `*` stands for any characters: example.com, example.com/docs, example.com/*/news. No side effects.
+// prefix in which `*` matches any characters: example.com, example.com/docs, example.com/*/news. No side effects.
 import type { DomainFilter } from './search-options.js';
 
 export function isWanted(address: string, { allowedDomains, blockedDomains }: DomainFilter): boolean {
@@ -21,7 +21,7 @@ function matches({ hostname, pathname }: URL, entry: string): boolean {
   return slash < 0 || startsLike(pathname.toLowerCase(), bare.slice(slash));
 }
 
-/** Whether the text starts with the pattern, in which `*` stands for any characters. */
+/** Whether the text starts with the pattern, in which `*` matches any characters. */
 function startsLike(text: string, pattern: string): boolean {
   const [first = '', ...rest] = pattern.split('*');
   if (!text.startsWith(first)) return false;

@@ -5,11 +5,11 @@ export interface SearchResult {
   url: string;
   /** The excerpt of the page that the search service returned. */
   content: string;
-  /** As the search service reports it. Null: unknown. */
+  /** As reported by the search service; null if unknown. */
   publishedAt: string | null;
 }
 
-/** Why a search has no results. Named as in the Messages API. */
+/** Why a search has no results, with the names from the Messages API. */
 export type SearchError =
   | 'invalid_tool_input'
   | 'max_uses_exceeded'

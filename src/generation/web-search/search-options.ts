@@ -1,15 +1,15 @@
-// The web search tool of one request: the definition that the model sees, and the text of its results. No side effects.
+// The web search tool of one request: the definition shown to the model, and the text of its results. No side effects.
 import { parseExact } from '../../shared/exact-json.js';
 import type { SearchError, SearchOutcome } from './outcome.js';
 
-/** Which results are used. */
+/** Selects the results to use. */
 export interface DomainFilter {
-  /** Only results from these domains are used. Null: from any domain. */
+  /** Only results from these domains are used; null = any domain. */
   readonly allowedDomains: readonly string[] | null;
   readonly blockedDomains: readonly string[];
 }
 
-/** How one request may search the web. */
+/** Options for a request's web searches. */
 export interface WebSearchOptions extends DomainFilter {
   /** The tool's name among the request's tools. */
   readonly name: string;
@@ -49,7 +49,7 @@ export function queryIn(text: string): string | null {
   }
   if (typeof value !== 'object' || value === null || !('query' in value)) return null;
   const { query } = value;
-  // In the path of a URL, dots alone would mean another path.
+  // In a URL path, a segment of only dots would change the path.
   return typeof query === 'string' && !/^\.{0,2}$/.test(query.trim()) ? query : null;
 }
 
@@ -61,7 +61,7 @@ const FAILURES: Readonly<Record<SearchError, string>> = {
   unavailable: 'The search failed: the search service is unavailable.',
 };
 
-/** The result of a call as the model reads it. */
+/** The result of a call, as shown to the model. */
 export function outcomeText(outcome: SearchOutcome): string {
   if ('error' in outcome) return FAILURES[outcome.error];
   if (outcome.results.length === 0) return 'The search found nothing.';

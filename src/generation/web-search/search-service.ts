@@ -1,6 +1,6 @@
 // Queries the operator's search service (`tools.web_search.url`), which returns JSON in SearXNG's format. The URL is
-// trusted and may be internal. Redirects are not followed, and no result's page is fetched. A failed search is an
-// outcome, never an exception. Event-loop thread only.
+// trusted and may be internal. Redirects are not followed, and no result's page is fetched. Failed searches are
+// returned as outcomes, never thrown. Event-loop thread only.
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { VERSION } from '../../shared/version.js';
@@ -61,7 +61,7 @@ export class SearchService {
     }
   }
 
-  /** Returns the response's body, or null if the service has received too many requests. */
+  /** Returns the response's body, or null if the service reports too many requests. */
   #get(query: string, signal: AbortSignal): Promise<string | null> {
     const { url, timeout_ms: timeoutMs } = this.settings;
     const target = new URL(url.replaceAll('{query}', encodeURIComponent(wellFormed(query))));
@@ -115,11 +115,11 @@ function read(response: IncomingMessage, resolve: (text: string) => void, reject
   });
   response.on('error', (error) => reject(withoutDetails(error)));
   response.on('end', () => resolve(Buffer.concat(parts, size).toString()));
-  // 'end' comes before 'close', and does not occur if the connection was cut.
+  // 'end' is emitted before 'close', and not at all if the connection was cut.
   response.on('close', () => reject(new Error('the search service closed the connection during its response')));
 }
 
-/** The parser's own message is not used, because it quotes the text. */
+/** The parser's own message is omitted, because it quotes the text. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -159,5 +159,5 @@ function textOf(value: unknown, most: number): string {
   return wellFormed(text.length > most ? `${text.slice(0, most)}…` : text);
 }
 
-/** Replaces lone surrogates, such as the half of a pair at which a text was cut. */
+/** Replaces lone surrogates, which occur where a text was cut within a pair. */
 const wellFormed = (text: string): string => Buffer.from(text).toString();

@@ -1,8 +1,8 @@
 // Decides when this process works on batches. A line is one request of a batch. A job is work on a whole batch:
 // validating it, stopping it or writing its result files (jobs.ts). This process claims lines while fewer than
-// `concurrency` lines run and no interactive request waits. It runs at most one job at a time. All processes that share
-// the stores do this independently; leases in BatchStore prevent two processes from doing the same work. Event-loop
-// thread only.
+// `concurrency` lines are running and no interactive request is waiting. It runs at most one job at a time. All
+// processes that share the stores do this independently; leases in BatchStore prevent two processes from doing the same
+// work. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import { ApiError } from '../../shared/errors.js';
@@ -12,7 +12,7 @@ import type { Batch } from '../../storage/batch-store.js';
 import { runJob, type JobDeps } from './jobs.js';
 import { LineRunner, type LineRunnerDeps } from './line-runner.js';
 
-/** Interval in ms at which this process looks for work that other threads or processes have created. */
+/** Polling interval, in ms, for work created by other threads or processes. */
 const POLL_MS = 1_000;
 /** Minimum delay in ms before a failed job is retried. */
 const JOB_AGAIN_MS = 5_000;
@@ -35,11 +35,11 @@ export interface BatchRunnerDeps extends LineRunnerDeps, JobDeps {
 }
 
 export class BatchRunner {
-  /** Random ID of this process in leases. A restarted process has another ID. */
+  /** Random ID of this process in leases. A restarted process has a new ID. */
   readonly #owner = base62(16);
   readonly #lines: LineRunner;
   readonly #timer: NodeJS.Timeout;
-  /** IDs of organizations and batches whose lines must wait, and the end of the delay (performance.now()). */
+  /** Maps IDs of organizations and batches whose lines must wait to the end of the delay (performance.now()). */
   readonly #delayed = new Map<string, number>();
   #round: Promise<void> | null = null;
   #again = false;
@@ -65,7 +65,7 @@ export class BatchRunner {
     this.wake();
   }
 
-  /** Starts to look for work, or repeats the search if one is already running. */
+  /** Starts looking for work. If a search is already running, repeats it afterwards. */
   wake(): void {
     if (this.#isClosed) return;
     this.#again = true;
@@ -75,8 +75,8 @@ export class BatchRunner {
   }
 
   /**
-   * Stops claiming lines, and stops and releases the running ones. Call this before the engines end their requests;
-   * otherwise, the truncated responses would be stored as results.
+   * Stops claiming lines, and stops and releases the running ones. Must be called before the engines end their
+   * requests; otherwise, truncated responses would be stored as results.
    */
   drain(): void {
     this.#isClosed = true;
@@ -169,12 +169,15 @@ export class BatchRunner {
     return new Set(this.#delayed.keys());
   }
 
-  /** Whether an interactive request waits for an engine. */
+  /** Whether an interactive request is waiting for an engine. */
   get #mustYield(): boolean {
     return this.deps.waiting() > 0;
   }
 
-  /** Logs an error. ApiErrors are skipped, because they come from the database and the storage has logged them. */
+  /**
+   * Logs an error. ApiErrors are skipped, because they come from the database and the storage layer has already
+   * logged them.
+   */
   #failed(err: unknown, message: string): void {
     if (!(err instanceof ApiError)) this.deps.log.error({ err }, message);
   }

@@ -20,7 +20,7 @@ export interface BatchDeps {
   readonly now: () => number;
   /** Records that webhooks must report the end of this batch. Called before the client receives the batch's ID. */
   readonly expectEnd: (organizationId: string, id: string) => Promise<void>;
-  /** Makes the batch runner look for work. Called after a batch was created or cancelled. */
+  /** Notifies the batch runner that there may be work. Called after a batch was created or cancelled. */
   readonly wake: () => void;
 }
 
@@ -54,7 +54,7 @@ export function limitOf(query: URLSearchParams, max: number): number {
 
 const DEFAULT_LIMIT = 20;
 
-/** Cancels a batch. Throws ApiError 404 if it is unknown and 422 if it has ended. */
+/** Cancels a batch. Throws ApiError 404 if the batch is unknown and 422 if it has ended. */
 export async function cancelBatch(deps: BatchDeps, exchange: Exchange, kind: Batch['kind']): Promise<Batch> {
   const [organizationId, id] = idOf(exchange);
   foundBatch(exchange, kind, await deps.batches.get(organizationId, id));

@@ -33,7 +33,10 @@ export interface ReadInput {
   readonly problems: readonly BatchProblem[];
 }
 
-/** Reads the file and passes its lines to `take` in groups. After the first problem, lines are only checked. */
+/**
+ * Reads the file and passes its lines to `take` in groups. After the first problem, the remaining lines are only
+ * checked.
+ */
 export async function readInput(
   chunks: AsyncIterable<Uint8Array>,
   rules: InputRules,
@@ -65,7 +68,7 @@ export async function readInput(
   return reader.end();
 }
 
-/** Longest time in ms for which reading may occupy the event loop before other work gets a turn. */
+/** Maximum time, in ms, that reading may occupy the event loop before other work gets a turn. */
 const TURN_MS = 10;
 /** A group of lines is stored when it has this many bytes or lines. */
 const GROUP_BYTES = 1_048_576;

@@ -26,17 +26,20 @@ export interface JobDeps {
   readonly log: Log;
   readonly maxLines: number;
   readonly maxLineBytes: number;
-  /** Default lifetime of output files, in seconds. The client can set another one for each batch. */
+  /** Default lifetime of output files, in seconds. Clients can set a different lifetime per batch. */
   readonly outputS: number;
   readonly now: () => number;
 }
 
-/** Maximum number of lines that are ended in one transaction. */
+/** Maximum number of lines that one transaction ends. */
 const STOPPED_AT_ONCE = 500;
 /** Approximate size of the results that are read at a time, in characters. */
 const RESULT_PAGE = 1_048_576;
 
-/** Runs the job for the batch's phase. Resolves to the delay in ms before the job must be repeated, or null if done. */
+/**
+ * Runs the job for the batch's phase. Resolves to the delay, in ms, before the job must be repeated, or to null if
+ * the job is done.
+ */
 export function runJob(deps: JobDeps, batch: Batch): Promise<number | null> {
   switch (batch.phase) {
     case 'validating':
@@ -82,7 +85,7 @@ async function validate(deps: JobDeps, { id, organizationId, keyId, endpoint, in
   return null;
 }
 
-/** Interval in ms at which to check whether the running lines of a stopping batch have ended. */
+/** Interval, in ms, between checks whether a stopping batch's running lines have ended. */
 const STOPPING_MS = 1_000;
 
 async function stop({ batches }: JobDeps, { id, organizationId }: Batch): Promise<number | null> {
@@ -120,7 +123,7 @@ async function finalize(deps: JobDeps, batch: Batch): Promise<null> {
     await Promise.allSettled([succeeded.discard(), others.discard()]);
     throw error;
   }
-  // False if another process has already ended the batch, or if the batch was erased with its organization.
+  // False if another process has already completed the batch, or if the batch was erased with its organization.
   if (!(await batches.end(id, written)) && (await batches.get(organizationId, id)) === null) {
     for (const file of [written.outputFileId, written.errorFileId])
       if (file !== null) await files.delete(organizationId, file);
@@ -132,8 +135,8 @@ async function finalize(deps: JobDeps, batch: Batch): Promise<null> {
 }
 
 /**
- * Completes a file, unless another process has ended the batch: the client may have deleted the file since then, and it
- * must not come back. Resolves to null without a file.
+ * Completes a file, unless another process has completed the batch, because the client may have deleted the file since
+ * then and it must not reappear. Resolves to null if there is no file.
  */
 async function finish({ batches }: JobDeps, { organizationId, id }: Batch, file: ResultFile): Promise<string | null> {
   if ((await batches.get(organizationId, id))?.phase === 'finalizing') return file.finish();

@@ -30,13 +30,16 @@ export interface LineRequest {
 
 export interface LineExchangeDeps {
   readonly work: SharedWork;
-  /** The event-loop time of batches. It is separate from that of HTTP requests, so that batches do not use it up. */
+  /**
+   * The event-loop time budget of batches. It is separate from the budget of HTTP requests, so that batches do not
+   * use that up.
+   */
   readonly loopTime: EventLoopBudget;
   /** Called for errors that the request did not cause. */
   readonly unexpected: (error: unknown) => void;
 }
 
-/** Longest time in ms for which validation may occupy the event loop before other work gets a turn. */
+/** Maximum time, in ms, that validation may occupy the event loop before other work gets a turn. */
 const SLICE_MS = 5;
 
 /** The response to a line. */
@@ -95,7 +98,7 @@ export class LineExchange implements Exchange {
     });
   }
 
-  /** Measures the event-loop time that this request takes. */
+  /** Measures this request's event-loop time. */
   get meter(): EventLoopMeter {
     return new EventLoopMeter(this.deps.loopTime, this.identity.organizationId, this);
   }
@@ -274,7 +277,7 @@ export class LineExchange implements Exchange {
   }
 }
 
-/** Returns whether there is nothing left to do. */
+/** Returns whether the request is finished. */
 function runSlice(slices: Iterator<unknown>): boolean {
   for (const end = performance.now() + SLICE_MS; performance.now() < end; )
     if (slices.next().done === true) return true;
@@ -297,7 +300,7 @@ export function refusal(error: ApiError, errorFormat: ErrorFormat, requestId = n
 export const notStreamed = (): ApiError =>
   apiError('unsupported_value', 'stream must be false in a batch, whose results are read from a file.', 'stream');
 
-/** Returns the number of reasoning tokens in the `usage` of a response. 0 for formats other than OpenAI's. */
+/** Returns the number of reasoning tokens in the `usage` of a response. Returns 0 for formats other than OpenAI's. */
 function reasoningTokensOf(body: unknown): number {
   const { usage } = Object(body) as { usage?: Record<string, unknown> | null };
   const details = Object(usage?.['completion_tokens_details'] ?? usage?.['output_tokens_details']) as {

@@ -28,7 +28,7 @@ const MAX_DELAY_MS = 60_000;
 const STORE_ATTEMPTS = 50;
 const STORE_AGAIN_MS = 200;
 
-/** Temporary errors. A line that is refused with one of them is retried later and does not fail. */
+/** Temporary errors. A line that is refused with such an error is retried later and does not fail. */
 const TRY_LATER: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'rpm_limit_exceeded',
   'tpm_limit_exceeded',
@@ -76,7 +76,8 @@ export class LineRunner {
 
   /**
    * `onEnd` is called after each line, when another line may be claimed. `onDelayed` is called with the ID of a batch
-   * or organization after one of its lines got a temporary error, which probably applies to its other lines too.
+   * or organization after one of its lines was refused with a temporary error, which probably applies to its other
+   * lines too.
    */
   constructor(
     private readonly deps: LineRunnerDeps,
@@ -244,7 +245,10 @@ export class LineRunner {
     running.exchange?.abort();
   }
 
-  /** Logs an error. ApiErrors are skipped, because they come from the database and the storage has logged them. */
+  /**
+   * Logs an error. ApiErrors are skipped, because they come from the database and the storage layer has already
+   * logged them.
+   */
   #failed(err: unknown, message: string): void {
     if (!(err instanceof ApiError)) this.deps.log.error({ err }, message);
   }

@@ -10,7 +10,7 @@ export interface MessageRequest {
   readonly params: object;
 }
 
-/** Checks and returns the requests. `ignored` lists the members that have no effect. Throws ApiError 400 or 422. */
+/** Checks and returns the requests. `ignored`: the members that have no effect. Throws ApiError 400 or 422. */
 export function checkRequests(
   requests: unknown,
   max: number,

@@ -23,7 +23,7 @@ const GROUP_CHARACTERS = 1_048_576;
 const GROUP_LINES = 500;
 /** Size of a page of results, in characters. The next page is read once at most this many bytes wait to be sent. */
 const RESULT_PAGE = 524_288;
-/** Interval in ms at which the amount of buffered data is checked. */
+/** Interval, in ms, between checks of the amount of buffered data. */
 const LOOK_MS = 10;
 
 export function messageBatchRoutes(deps: BatchDeps): Route[] {
@@ -148,7 +148,7 @@ async function* grouped(requests: readonly MessageRequest[], isLarge: boolean): 
 }
 
 /**
- * Streams the results. A reader of the lines cannot tell an error from a result, so after the first line, an error
+ * Streams the results. A client cannot distinguish an error line from a result line, so after the first line, an error
  * closes the connection.
  */
 async function sendResults(deps: BatchDeps, exchange: Exchange, batch: Batch): Promise<void> {
@@ -170,7 +170,7 @@ async function sendPages(
 ): Promise<void> {
   for (let after = 0; !exchange.aborted; ) {
     const page = await batches.results(id, after, RESULT_PAGE);
-    // If the batch has been deleted, its results are erased step by step, so any page may lack results.
+    // If the batch has been deleted, its results are being erased step by step, so results may be missing on any page.
     if ((await batches.get(organizationId, id)) === null) throw batchNotFound(id);
     if (page.length === 0) return;
     for (const result of page) out.send(messagesLine(result));

@@ -1,12 +1,13 @@
-// Length limits checked before schema validation. The schema reports every error it finds, so without these limits the
-// list of errors could use memory and time out of proportion to the request. This file covers maps and nested lists;
-// for top-level lists, the schema has limits and rejects longer ones without reading their entries. No side effects.
+// Length limits checked before schema validation. The schema reports every error that it finds, so without these
+// limits, the list of errors could use memory and time out of proportion to the request. This file covers maps and
+// nested lists; for top-level lists, the schema has limits and rejects longer ones without reading their entries. No
+// side effects.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_MESSAGES } from './schema.js';
 
-/** Total number of content parts and tool calls across all messages. */
+/** Maximum total number of content parts and tool calls across all messages. */
 const MAX_PARTS = 200_000;
 
 /** Returns an error for the first list or map that is longer than any valid request may have, or null. */

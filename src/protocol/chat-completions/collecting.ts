@@ -4,7 +4,7 @@ import { newCallKey } from '../../shared/ids.js';
 import type { RunEvent } from '../run-tally.js';
 import type { ChatCollector, ChatEncoder } from './encode.js';
 
-/** Reserves response memory for the log probabilities that a ChatCollector holds. */
+/** Reserves response memory for the log probabilities in a ChatCollector. */
 export class CollectorMemory {
   #held = 0;
 
@@ -13,7 +13,7 @@ export class CollectorMemory {
     private readonly collector: ChatCollector,
   ) {}
 
-  /** Call after the collector has processed the event. */
+  /** Must be called after the collector has processed the event. */
   take(event: RunEvent): void {
     if (event.type !== 'prompt' && (event.type !== 'text' || event.logprobs === null)) return;
     const { size } = this.collector;

@@ -1,5 +1,5 @@
-// Converts the messages of a chat completions request to internal messages. Checks which roles may contain which parts,
-// and that every tool call has a result. No side effects.
+// Converts the messages of a chat completions request to internal messages. Checks that each role contains only
+// supported parts and that every tool call has a result. No side effects.
 import { apiError } from '../../shared/errors.js';
 import { customArguments } from '../../generation/custom-tools.js';
 import type { Content, ContentPart, LeftOut, Message, ToolCall } from '../../generation/types.js';
@@ -124,7 +124,7 @@ function toMessage(message: ChatMessage, path: string, turns: ToolTurns, functio
   }
 }
 
-/** Clients send reasoning back under the name under which they received it, or under both names. */
+/** Clients send reasoning back under the name that they received, or under both names. */
 function reasoningOf(
   message: Extract<ChatMessage, { role: 'assistant' }>,
   path: string,

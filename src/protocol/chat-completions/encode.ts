@@ -8,7 +8,7 @@ import type { Usage } from '../usage.js';
 import { finiteLogprob, PromptLogprobWriter } from '../prompt-logprobs.js';
 import { EventOrder, type ChoiceEvent } from './event-order.js';
 
-/** A client reads only one of these fields: vLLM renamed `reasoning_content` to `reasoning` in version 0.16. */
+/** Each client reads only one of these fields: vLLM renamed `reasoning_content` to `reasoning` in version 0.16. */
 export const REASONING_FIELDS = {
   both: ['reasoning_content', 'reasoning'],
   reasoning_content: ['reasoning_content'],
@@ -23,7 +23,7 @@ export interface ChatEnvelope {
   fingerprint: string;
   n: number;
   wantLogprobs: boolean;
-  /** The names of the fields in which reasoning is sent. Empty: reasoning is not sent. */
+  /** The names of the response fields for reasoning. Empty if reasoning is not sent. */
   reasoningFields: readonly string[];
   metadata: Record<string, string> | null;
   newCallId: (key?: string) => string;
@@ -31,9 +31,11 @@ export interface ChatEnvelope {
   customTools: ReadonlySet<string>;
   /** Whether a tool call is sent as `function_call`, OpenAI's deprecated form, because the request has `functions`. */
   callsFunctions: boolean;
-  /** The prompt's token IDs, which are sent in addition to those of the output. Null: token IDs were not requested. */
+  /**
+   * The prompt's token IDs, which are sent in addition to the output's token IDs. Null if token IDs were not requested.
+   */
   promptIds: readonly number[] | null;
-  /** Number of most likely tokens to report per prompt token. Null: not requested. */
+  /** Number of most likely tokens to report per prompt token; null if not requested. */
   promptLogprobs: number | null;
 }
 
@@ -168,7 +170,7 @@ export class ChatCollector implements ChatEncoder {
     }
   }
 
-  /** Returns the complete response. Call after the last event. `metadata`: included unless it is null. */
+  /** Returns the complete response. Must be called after the last event. `metadata`: included unless it is null. */
   body(usage: Usage, metadata = this.envelope.metadata): JsonText {
     this.#order.complete();
     const { id, created, model, fingerprint, promptIds } = this.envelope;
@@ -290,7 +292,8 @@ export class ChatStreamEncoder implements ChatEncoder {
           );
           break;
         }
-        // Only this chunk has the call's id, type and name, because the openai client rejects chunks that repeat them.
+        // Only this chunk contains the call's id, type and name, because the openai client rejects chunks that repeat
+        // them.
         const isCustom = this.envelope.customTools.has(event.name);
         this.#custom[choice] = isCustom ? new CustomInputReader() : null;
         const call = {
@@ -332,7 +335,7 @@ export class ChatStreamEncoder implements ChatEncoder {
     );
   }
 
-  /** Sends a choice's first chunk. The prompt's token IDs go with the first chunk of the response. */
+  /** Sends a choice's first chunk. The first chunk of the response also contains the prompt's token IDs. */
   #begin(head: string): void {
     const { promptIds } = this.envelope;
     const delta = '{"role":"assistant","content":""}';
@@ -376,7 +379,7 @@ export class ChatStreamEncoder implements ChatEncoder {
     return atEnd ? ',"usage":null}' : '}';
   }
 
-  /** Call after the last event. Sends the usage if it was requested, and then the end marker. */
+  /** Must be called after the last event. Sends the usage, if requested, and then the end marker. */
   complete(usage: Usage): void {
     this.#order.complete();
     if (this.usage.atEnd) this.send(`${this.#head}[],"usage":${JSON.stringify(wireUsage(usage))}}`);
@@ -384,10 +387,10 @@ export class ChatStreamEncoder implements ChatEncoder {
   }
 }
 
-/** How a stream reports usage. */
+/** Usage reporting in a stream. */
 export interface StreamUsage {
   /** Whether a separate chunk at the end reports the usage. */
   readonly atEnd: boolean;
-  /** Returns the usage so far, which every chunk reports. Null: not requested. */
+  /** Returns the usage so far, which every chunk reports. Null if not requested. */
   readonly soFar: (() => Usage) | null;
 }

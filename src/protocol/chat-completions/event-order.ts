@@ -1,5 +1,5 @@
 // Checks the order of a response's events: no event follows a choice's end, only one tool call is open at a time, and
-// every call is opened and closed, and numbered in sequence. A wrong order is a bug in the server. It ends the response
+// every call is opened, closed and numbered in sequence. A wrong order is a bug in the server. It ends the response
 // with an error, so that the client never receives inconsistent chunks. No side effects.
 import type { GenerationEvent, HostedEvent } from '../../generation/types.js';
 
@@ -52,7 +52,7 @@ export class EventOrder {
     return stage === Stage.Silent;
   }
 
-  /** Call at the end of the response. Throws if a choice is unfinished. */
+  /** Must be called at the end of the response. Throws if a choice is unfinished. */
   complete(): void {
     const open = this.#stages.findIndex((stage) => stage !== Stage.Finished);
     if (open !== -1) throw new Error(`the response ended, but choice ${open} did not`);

@@ -1,5 +1,5 @@
 // OpenAI's deprecated function calling. Converts `functions`, `function_call` and messages with the role "function" to
-// tools, a tool choice and tool results. Responses to requests with `functions` also have the deprecated form. No side
+// tools, a tool choice and tool results. Responses to requests with `functions` also use the deprecated form. No side
 // effects.
 import { apiError } from '../../shared/errors.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';

@@ -27,7 +27,10 @@ import {
   type ChatMessage,
 } from './schema.js';
 
-/** `knows`: whether the model's chat template reads a variable. Absent: assume that it reads no optional variable. */
+/**
+ * `knows`: whether the model's chat template reads a variable. If absent, the template is assumed to read no
+ * optional variables.
+ */
 export interface ContentLimits {
   maxN: number;
   knows?: ((variable: string) => boolean) | undefined;
@@ -37,7 +40,7 @@ export interface ContentLimits {
 
 export interface ParsedChat {
   model: string;
-  /** Runs the checks that come after the model lookup. Throws ApiError 422. */
+  /** Runs the checks that follow the model lookup. Throws ApiError 422. */
   content(limits: ContentLimits): ChatGeneration;
 }
 
@@ -77,7 +80,7 @@ export function parseChat(body: unknown, foreignThinking: ForeignThinking = 'dro
   if (tooLong !== null) throw tooLong;
   const envelope = validate(chatEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
-  // At this point, `model` is a string and `messages` is a list, because structural errors have been thrown above.
+  // At this point, `model` is a string and `messages` is a list, because structural errors were thrown above.
   const { model, messages: list } = body as { model: string; messages: unknown[] };
   const messages = list.length > MAX_MESSAGES ? null : validateList(messageSchema, list, 'messages');
   if (messages !== null && !messages.ok && messages.isShape) throw messages.error;
@@ -257,7 +260,7 @@ function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['
   return toToolChoice(tools, choice.allowed_tools.mode, names);
 }
 
-/** Returns the name of the tool. Throws ApiError tool_not_found if no tool of that type has this name. */
+/** Returns the name of the tool. Throws ApiError tool_not_found if no tool of this type has the name. */
 function nameIn(
   tools: readonly ToolDefinition[],
   named: { function: { name: string } } | { custom: { name: string } },

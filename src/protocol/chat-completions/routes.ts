@@ -39,7 +39,7 @@ import { validateChatInSlices, parseChat, type ChatGeneration } from './parse.js
 const PATH = '/v1/chat/completions';
 
 interface ChatDeps extends GenerationDeps {
-  /** The response fields that carry the reasoning. */
+  /** The response fields that contain the reasoning. */
   reasoningField: ReasoningField;
   foreignThinking?: ForeignThinking | undefined;
   completions: CompletionStore;
@@ -66,7 +66,7 @@ interface ReadChat {
   caller: Caller;
   model: ServedModel;
   chat: ChatGeneration;
-  /** Null if the completion is not to be stored. */
+  /** Null if the completion should not be stored. */
   copy: StoredCopy | null;
 }
 
@@ -133,7 +133,7 @@ abstract class Answer implements RunSink {
   protected abstract readonly encoder: ChatEncoder;
   protected readonly memory: AnswerMemory;
   #hasContent = false;
-  /** Whether a search has run since the last content. Content after the search goes into the same message. */
+  /** Whether a search has run since the last content. Content after the search belongs to the same message. */
   #isNewPart = false;
 
   constructor(

@@ -66,7 +66,10 @@ export const toolCall = z.discriminatedUnion('type', [
   }),
 ]);
 
-/** One entry of OpenRouter's `reasoning_details`. Only the text is read; encrypted entries are from another service. */
+/**
+ * One entry of OpenRouter's `reasoning_details`. Only the text is read, because encrypted entries come from a
+ * different service.
+ */
 const reasoningDetail = opaque(z.object({ type: text, text: text.nullish() }));
 
 export const messageSchema = z.discriminatedUnion('role', [

@@ -8,7 +8,10 @@ import type { ChatEnvelope } from './encode.js';
 export class StoredCopy {
   #messages: string[] | null;
 
-  /** `messages`: the request's messages as the client sent them. Throws ApiError 503 if there is no memory for them. */
+  /**
+   * `messages`: the request's messages as the client sent them. Throws ApiError 503 if there is not enough memory
+   * for them.
+   */
   constructor(
     private readonly completions: Pick<CompletionStore, 'save'>,
     exchange: Exchange,
@@ -31,6 +34,6 @@ export class StoredCopy {
   }
 }
 
-/** Adds the field `metadata` to a completion. `body`: the completion as JSON, without metadata. */
+/** Adds the `metadata` field to a completion. `body`: the completion as JSON, without metadata. */
 export const withMetadata = (body: string, metadata: Readonly<Record<string, string>>): string =>
   `${body.slice(0, -1)},"metadata":${JSON.stringify(metadata)}}`;

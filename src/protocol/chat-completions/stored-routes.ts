@@ -1,4 +1,4 @@
-// Routes of stored chat completions under /v1/chat/completions: list, retrieve, update and delete them, and list the
+// Routes for stored chat completions under /v1/chat/completions: list, retrieve, update and delete them, and list the
 // messages of their requests. These requests do not count toward the generation limits. Event-loop thread only.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -139,7 +139,10 @@ function listText(ids: readonly string[], entries: readonly string[], more: bool
 
 const messageId = ({ id }: CompletionHead, index: number): string => `${id}-${index}`;
 
-/** Returns the index in a message ID. Throws ApiError 404 item_not_found if the request has no such message. */
+/**
+ * Returns the message index from a message ID. Throws ApiError 404 item_not_found if the request has no such
+ * message.
+ */
 function messageIndex(head: CompletionHead, after: string): number {
   const index = Number(/-(\d{1,9})$/.exec(after)?.[1] ?? NaN);
   if (messageId(head, index) !== after || index >= head.messages)

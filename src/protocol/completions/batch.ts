@@ -1,6 +1,6 @@
 // The generations of one completions request. Prompts are admitted one after another, and up to 16 run concurrently
-// within the organization's limits. The response is complete when all generations are. The first failure fails the
-// response and cancels the other generations. Event-loop thread only.
+// within the organization's limits. The response is complete when all generations have finished. The first failure
+// fails the response and cancels the other generations. Event-loop thread only.
 import { toApiError, type ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import { isHostedEvent } from '../../generation/hosted-tools/hosted-events.js';
@@ -19,7 +19,7 @@ import type { CompletionGeneration } from './parse.js';
 
 /** Maximum number of prompts from one request that run concurrently, so that one request cannot fill the queue. */
 const MAX_AT_ONCE = 16;
-/** The same limit for requests with prompt log probabilities, which are held in memory until the response is sent. */
+/** The same limit for requests with prompt log probabilities, which stay in memory until the response is sent. */
 const MAX_SCORED_AT_ONCE = 2;
 
 export class CompletionBatch {
@@ -66,8 +66,8 @@ export class CompletionBatch {
   }
 
   /**
-   * Admits a prompt. If this request's other prompts have used up the limits, waits for one of them to end. Null: the
-   * response has ended.
+   * Admits a prompt. If this request's other prompts have used up the limits, waits for one of them to finish. Returns
+   * null if the response has ended.
    */
   async #admit(request: GenerationRequest): Promise<AdmittedGeneration | null> {
     for (;;) {
@@ -85,7 +85,7 @@ export class CompletionBatch {
     }
   }
 
-  /** Headers cannot be set once the response has started, so this caller ignores them. */
+  /** Headers cannot be set after the response has started, so this caller ignores them. */
   #quietCaller(): Caller {
     const { caller } = this;
     if (this.#stream === null) return caller;
@@ -171,7 +171,7 @@ export class CompletionBatch {
     this.#ended();
     if (this.#left > 0 || this.#over) return;
     const usage = this.#usage();
-    // The body is built before the response counts as ended, because building it may throw, and that must fail the
+    // The body is built before the response is marked as ended, because building it can throw, which must fail the
     // response.
     const whole = this.asked.stream
       ? null

@@ -17,7 +17,7 @@ export interface CompletionEnvelope {
   fingerprint: string;
 }
 
-/** The options that determine what the response contains for one prompt. */
+/** The options that determine the content of the response for one prompt. */
 export interface PromptRules {
   /** Index of the first of the prompt's choices among all choices. */
   readonly first: number;
@@ -26,7 +26,7 @@ export interface PromptRules {
   readonly n: number;
   /**
    * Number of most likely tokens to report for each token of the output (`logprobs`) and of the prompt
-   * (`promptLogprobs`). Null: not requested.
+   * (`promptLogprobs`); null if not requested.
    */
   readonly logprobs: number | null;
   readonly promptLogprobs: number | null;
@@ -91,7 +91,7 @@ export class PromptAnswer {
     if (first !== undefined) this.#echoed?.writer.first(spell(first), this.#echoed.logprobs);
   }
 
-  /** Number of characters of log probabilities that are held in memory. */
+  /** Number of characters of log probabilities in memory. */
   get size(): number {
     return this.#choices.reduce(
       (sum, { logprobs }) => sum + logprobs.size,
@@ -107,7 +107,7 @@ export class PromptAnswer {
     }
   }
 
-  /** Starts each choice with the prompt if it is echoed. Call once, before the first event for any choice. */
+  /** Starts each choice with the prompt if it is echoed. Must be called once, before the first event for any choice. */
   begin(): void {
     const { echo, logprobs } = this.rules;
     if (echo === null) return;
@@ -162,8 +162,8 @@ export class PromptAnswer {
   }
 
   /**
-   * Returns all choices, or only the best ones if the request asks for fewer than were generated. Call after the last
-   * event.
+   * Returns all choices, or only the best ones if the request asks for fewer than were generated. Must be called after
+   * the last event.
    */
   whole(): JsonText[] {
     this.#order.complete();
@@ -190,12 +190,12 @@ export class PromptAnswer {
   }
 }
 
-/** The mean log probability of a choice, by which `best_of` ranks the choices. */
+/** The mean log probability of a choice, which `best_of` uses to rank the choices. */
 const mean = ({ sum, scored }: Choice): number => sum / Math.max(1, scored);
 
 /**
  * Builds the JSON of a response or of a chunk; both have the same form. `usage`: undefined omits the field; null means
- * that the usage follows later.
+ * that a later chunk contains the usage.
  */
 export function completionBody(
   { id, created, model, fingerprint }: CompletionEnvelope,

@@ -56,13 +56,13 @@ function spelling({ token, bytes }: Pick<Logprob, 'token' | 'bytes'>): string {
 
 /** Appends the tokens of one text. `most`: number of most likely tokens per entry. */
 export class LogprobWriter {
-  /** `offset`: position in the choice's text at which the tokens start. */
+  /** `offset`: start position of the tokens in the choice's text. */
   constructor(
     private readonly most: number,
     private offset = 0,
   ) {}
 
-  /** Position at which the next token's text starts. */
+  /** Start position of the next token's text. */
   get at(): number {
     return this.offset;
   }

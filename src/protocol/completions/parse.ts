@@ -28,7 +28,7 @@ export interface CompletionGeneration {
   /** Number of choices returned per prompt: all generated ones, or the best of them. */
   n: number;
   echo: boolean;
-  /** Number of most likely tokens, as requested. Null: no log probabilities. */
+  /** Requested number of most likely tokens; null = no log probabilities. */
   logprobs: number | null;
   /** The value of `prompt_logprobs`, which does not depend on `echo`. */
   promptLogprobs: number | null;

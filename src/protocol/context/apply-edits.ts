@@ -10,7 +10,7 @@ import type { PromptMeter } from './prompt-meter.js';
 export interface EditedRequest {
   request: GenerationRequest;
   applied: AppliedEdit[];
-  /** Whether the conversation is to be compacted. */
+  /** Whether the conversation should be compacted. */
   compacts: boolean;
 }
 

@@ -1,7 +1,10 @@
 // Shows or removes the reasoning of earlier assistant turns. No side effects.
 import type { Message } from '../../generation/types.js';
 
-/** Returns the messages with the reasoning of all turns, not only of the running tool loop. Call before seenBy(). */
+/**
+ * Returns the messages with the reasoning of all turns, not only of the running tool loop. Must be called before
+ * seenBy().
+ */
 export function withAllThinking(messages: readonly Message[]): Message[] {
   return messages.map((message) =>
     message.role !== 'assistant' || message.thoughts === undefined
@@ -10,7 +13,7 @@ export function withAllThinking(messages: readonly Message[]): Message[] {
   );
 }
 
-/** An assistant turn is everything from one user message to the next; `turns` counts the turns that lost reasoning. */
+/** An assistant turn comprises all messages between two user messages. `turns`: number of turns that lost reasoning. */
 export function clearThinking(messages: readonly Message[], kept: number): { messages: Message[]; turns: number } {
   const cleared: Message[] = [];
   let turns = 0; // with reasoning, counted from the end

@@ -26,10 +26,10 @@ export const countToolUses = (messages: readonly Message[]): number =>
   messages.reduce((sum, { role }) => (role === 'tool' ? sum + 1 : sum), 0);
 
 /**
- * Clears the oldest tool uses. With `clearAtLeast`, they are cleared in groups of at least that many tokens. A group
- * depends only on the messages before its end. As the conversation grows, the cleared part therefore stays the same
- * until another whole group can be cleared, so the prefix cache remains usable. `sizeOf` returns the number of tokens
- * of a text.
+ * Clears the oldest tool uses. With `clearAtLeast`, tool uses are cleared in groups of at least that many tokens. Each
+ * group depends only on the messages before its end. As the conversation grows, the cleared part therefore stays the
+ * same until another whole group can be cleared, so the prefix cache remains usable. `sizeOf` returns the number of
+ * tokens of a text.
  */
 export async function clearToolUses(
   messages: readonly Message[],

@@ -14,8 +14,8 @@ const LARGEST_SHARE = 1 / 4;
 
 export interface Compacted {
   /**
-   * The summary that replaces the conversation. Null: the model did not write a summary, so the conversation is
-   * unchanged.
+   * The summary that replaces the conversation; null if the model did not write a summary, in which case the
+   * conversation is unchanged.
    */
   summary: string | null;
   /** The tokens used to write the summary. */
@@ -32,7 +32,8 @@ export interface CompactOptions {
 }
 
 /**
- * Whether a conversation can be compacted: something must precede its last message, and a response must be requested.
+ * Whether a conversation can be compacted: at least one message must precede the last one, and a response must be
+ * requested.
  */
 export function isCompactable({ messages, maxTokens, continueFinal, raw }: GenerationRequest): boolean {
   if (maxTokens === 0 || continueFinal || raw !== undefined) return false;

@@ -1,4 +1,4 @@
-// The edits that a request asks for. They shorten its conversation before the prompt is rendered. Each API format
+// The edits that a request specifies. They shorten its conversation before the prompt is rendered. Each API format
 // parses its own parameters into this form, and reports the applied edits.
 
 /** Replaces old tool results, and optionally the inputs of their calls, with short placeholders. */
@@ -7,7 +7,7 @@ export interface ToolUseClearing {
   readonly trigger: { readonly type: 'input_tokens' | 'tool_uses'; readonly value: number };
   /** Number of most recent tool uses to keep. */
   readonly keep: number;
-  /** Minimum number of tokens to clear at a time. 0: no minimum. */
+  /** Minimum number of tokens to clear at a time; 0 = no minimum. */
   readonly clearAtLeast: number;
   /** Names of the tools whose uses are never cleared. */
   readonly excluded: ReadonlySet<string>;
@@ -18,8 +18,8 @@ export interface ToolUseClearing {
 /** Replaces the conversation with a summary. */
 export interface Compaction {
   /**
-   * The conversation is compacted if it has at least this many input tokens. Infinity: only if it does not fit in the
-   * context.
+   * The conversation is compacted if it has at least this many input tokens. Infinity means only if it does not fit in
+   * the context.
    */
   readonly threshold: number;
   readonly instructions: string | null;
@@ -28,7 +28,7 @@ export interface Compaction {
 }
 
 export interface ContextEdits {
-  /** Number of most recent assistant turns that keep their reasoning. Null: no reasoning is cleared. */
+  /** Number of most recent assistant turns that keep their reasoning. Null clears no reasoning. */
   readonly keptThinkingTurns: number | null;
   readonly toolUses: ToolUseClearing | null;
   readonly compaction: Compaction | null;

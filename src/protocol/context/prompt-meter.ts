@@ -1,4 +1,4 @@
-// Counts the tokens of one request's prompt before and after edits. Event-loop thread only.
+// Counts the tokens in one request's prompt before and after edits. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import { ensureLoaded, measurePrompt, type MeasuredPrompt, type PromptDeps } from '../admit.js';
@@ -27,8 +27,8 @@ export class PromptMeter {
     const whole: GenerationRequest = { ...request, truncation: 'disabled' };
     const measured = await measurePrompt(this.deps, this.caller, this.model, whole);
     if (measured === null) return null;
-    // Only the images of the original request are needed later. Keeping every copy's images could take several times
-    // the memory.
+    // Only the original request's images are needed later. Keeping every copy's images could take several times the
+    // memory.
     const kept = this.#measured.size === 0 ? measured : { ...measured, messages: request.messages };
     this.#measured.set(request, kept);
     return measured;

@@ -5,7 +5,7 @@ const LAST_MESSAGE = "\n\nThe user's last message, in full:\n";
 
 export const summaryText = (summary: string): string => START + summary;
 
-/** Returns the summary followed by the message that is still to be answered. */
+/** Returns the summary, followed by the message that still needs a response. */
 export const withLastMessage = (summary: string, message: string): string => summary + LAST_MESSAGE + message;
 
 /**

@@ -2,7 +2,7 @@
 import type { Usage } from '../usage.js';
 import type { Question } from './schema.js';
 
-/** Estimated size of an answer, and of the entry of a choice or level without its text, in bytes. */
+/** Estimated size, in bytes, of an answer, and of a choice's or level's entry without its text. */
 const ANSWER_BYTES = 96,
   ENTRY_BYTES = 64;
 
@@ -37,7 +37,7 @@ export function decisionBody(
   };
 }
 
-/** `probabilities`: of the allowed answers, in the order of the question. */
+/** `probabilities`: probabilities of the allowed answers, in the question's order. */
 function answer(question: Question, probabilities: readonly number[]): object {
   const { type, name = null } = question;
   if (type === 'predicate') return { type, name, probability: probabilities[0] };

@@ -27,7 +27,7 @@ import {
 
 export interface ParsedDecisions {
   model: string;
-  /** Runs the checks that come after the model lookup. Throws ApiError 422. */
+  /** Runs the checks that follow the model lookup. Throws ApiError 422. */
   content(context: ContentContext): AskedDecisions;
 }
 
@@ -78,7 +78,10 @@ export function parseDecisions(body: unknown): ParsedDecisions {
   };
 }
 
-/** Returns an error if a list is too long. Called before the schema, which would report one error per invalid entry. */
+/**
+ * Returns an error if a list is too long. Called before schema validation, which would report one error per invalid
+ * entry.
+ */
 function tooMany(body: unknown): ApiError | null {
   const questions: unknown = isRecord(body) ? body['questions'] : null;
   if (!Array.isArray(questions)) return null;
@@ -137,7 +140,7 @@ function toDecisions(
   };
 }
 
-/** Converts an item to one of the Responses format, which has no JSON parts. */
+/** Converts an item to the Responses format, which has no JSON parts. */
 function toWireItem(item: DecisionItem): WireItem {
   if (item.type !== 'message') return item;
   switch (item.role) {
@@ -150,7 +153,7 @@ function toWireItem(item: DecisionItem): WireItem {
 
 type TextOrImage = Exclude<DecisionPart, { type: 'input_json' }>;
 
-/** Replaces JSON parts by text parts with the JSON on lines of its own. */
+/** Replaces JSON parts with text parts that contain the JSON on separate lines. */
 const texts = (parts: readonly DecisionPart[]): TextOrImage[] =>
   parts.map((part, index) => {
     if (part.type !== 'input_json') return part;

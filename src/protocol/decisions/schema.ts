@@ -8,7 +8,7 @@ import { MAX_ITEMS } from '../responses/schema.js';
 export const MAX_QUESTIONS = 400;
 /** Maximum number of choices or levels of one question. */
 export const MAX_ANSWERS = 255;
-/** Maximum number of choices and levels of all questions together. A predicate counts as two. */
+/** Maximum total number of choices and levels of all questions. A predicate counts as two. */
 export const MAX_ANSWERS_IN_ALL = 4_096;
 /** Maximum number of characters of a choice's value or a level's label. */
 const MAX_VALUE = 1_024;
@@ -55,7 +55,7 @@ const message = z.discriminatedUnion('role', [
 ]);
 
 const callId = clientId().refine(isWhole, { error: BROKEN_TEXT });
-/** IDs and statuses are accepted, because clients send items as they received them. They have no effect. */
+/** IDs and statuses are accepted but have no effect, because clients send items back as they received them. */
 const itemFields = { id: z.string().max(MAX_ID).nullish(), status: text.nullish() };
 const called = {
   ...itemFields,

@@ -12,7 +12,7 @@ import { embeddingsEnvelopeSchema, MAX_INPUTS } from './schema.js';
 
 export interface ParsedEmbeddings {
   model: string;
-  /** Runs the checks that come after the model lookup. Throws ApiError 422. */
+  /** Runs the checks that follow the model lookup. Throws ApiError 422. */
   content(): EmbeddingsRequest;
 }
 
@@ -60,8 +60,8 @@ export function parseEmbeddings(body: unknown): ParsedEmbeddings {
 }
 
 /**
- * Converts the values to inputs with their paths. `field`: the name of the request field. Throws ApiError 422 if a text
- * is empty.
+ * Converts the values to inputs with their paths. `field`: name of the request field. Throws ApiError 422 if a text is
+ * empty.
  */
 export function toInputs(values: TextsOrTokens, field: string): PoolingInput[] {
   return values.map((value, index) => {

@@ -26,7 +26,7 @@ export const embeddingsRequestSchema = z.object({
   encoding_format: z.enum(['float', 'base64']).nullish(),
   user: bounded(512).nullish(),
   add_special_tokens: z.boolean().nullish(),
-  /** Name of the prompt (`models.<id>.embedding_prompts`) that is put in front of each text. */
+  /** Name of the prompt (`models.<id>.embedding_prompts`) that precedes each text. */
   prompt_name: z.string().min(1).max(64).nullish(),
   ...truncationFields,
 });

@@ -15,14 +15,14 @@ import type { FileContents, FileFormat, FilePart } from './parts.js';
 import { PdfReader } from './pdf/pdf-reader.js';
 import type { PdfRequest } from './pdf/pdf-reader.js';
 
-/** Maximum number of files in a request. */
+/** Maximum number of files per request. */
 const MAX_FILES = 100;
-/** Maximum total size of the files in a request in bytes. The organization's share of request memory also applies. */
+/** Maximum total size of a request's files, in bytes. The organization's share of request memory also applies. */
 const MAX_BYTES = 64 * 1024 ** 2;
 
 const PDF = 'application/pdf';
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
-/** Media types that are read as text, in addition to text/*. */
+/** Media types, in addition to text/*, that are read as text. */
 const TEXTS = [
   'application/json',
   'application/jsonl',
@@ -54,7 +54,7 @@ export class FileInputs {
   readonly #pdfs = new PdfReader();
   readonly #maxBytes: number;
 
-  /** `memory` is the budget for request bodies. The files of requests count toward it too. */
+  /** `memory` is the budget for request bodies. Files in requests also count toward this budget. */
   constructor(
     private readonly files: FileStore,
     private readonly memory: RequestMemoryBudget,
@@ -75,7 +75,7 @@ export class FileInputs {
     return this.#expand(parts, reader);
   }
 
-  /** Frees the memory that expand() reserved. Call when the body is no longer needed. */
+  /** Frees the memory reserved by expand(). Must be called when the body is no longer needed. */
   release(reader: FileReader): void {
     this.#reserved.get(reader)?.release();
     this.#reserved.delete(reader);
@@ -173,7 +173,7 @@ export class FileInputs {
 }
 
 const UNKNOWN = 'application/octet-stream';
-/** Maximum memory for a character of a string. */
+/** Maximum memory per character of a string, in bytes. */
 const BYTES_PER_CHARACTER = 2;
 
 const isPdf = (bytes: Buffer): boolean => bytes.subarray(0, 5).toString('latin1') === '%PDF-';
@@ -205,7 +205,7 @@ function dataOf(text: string): { data: string; mediaType: string | null } {
     : { data: text.slice(found[0].length), mediaType: (found[1] as string).toLowerCase() || null };
 }
 
-/** Decodes base64. Buffer.from() skips invalid characters, so the length of its result shows whether there were any. */
+/** Decodes base64. Buffer.from() skips invalid characters, so the length of its result reveals them. */
 function decoded(data: string, path: string): Buffer {
   const bytes = Buffer.from(data, 'base64');
   const padding = data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0;

@@ -3,13 +3,13 @@
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** A file of a request: the ID of a stored file, or inline data. */
+/** A file in a request: the ID of a stored file, or inline data. */
 export type FileOrigin =
   | { readonly kind: 'id'; readonly id: string }
   /** `data` is base64 text or a data: URL. */
   | { readonly kind: 'data'; readonly data: string; readonly mediaType: string | null };
 
-/** A file's contents, in a form that can be part of a prompt. */
+/** A file's contents in a form that can be included in a prompt. */
 export type FileContents =
   | { readonly kind: 'text'; readonly text: string; readonly filename: string }
   /** `data` is base64 text. */
@@ -19,9 +19,9 @@ export type FileContents =
 export interface FilePart {
   readonly path: string;
   readonly origin: FileOrigin;
-  /** The filename in the request. Null: use the name of the stored file. */
+  /** The filename in the request. If null, the stored file's name is used. */
   readonly filename: string | null;
-  /** The kind of content that can replace this part. */
+  /** The type of content that can replace this part. */
   readonly takes: 'image' | 'text' | 'both';
   /** Replaces this part of the request body with the contents of the file. */
   replace(contents: FileContents): void;
@@ -45,7 +45,7 @@ export function filePartsOf(format: FileFormat, body: unknown): FilePart[] {
   return found;
 }
 
-/** The position of an entry in a list of the request. put() replaces the entry. */
+/** The position of an entry in a list in the request. put() replaces the entry. */
 interface Place {
   put(value: unknown): void;
 }

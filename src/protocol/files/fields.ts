@@ -5,7 +5,7 @@ import { mediaTypeOfName } from '../../shared/media-types.js';
 
 /** Purposes that a client may set when it creates a file. */
 export const PURPOSES = ['assistants', 'batch', 'fine-tune', 'vision', 'user_data', 'evals'] as const;
-/** All purposes, including those of files that the server creates. */
+/** All purposes, including purposes of files that the server creates. */
 export const ALL_PURPOSES = [...PURPOSES, 'assistants_output', 'batch_output', 'fine-tune-results'] as const;
 /** Bounds of `expires_after.seconds`, as in OpenAI's API. */
 export const MIN_LIFETIME_S = 3_600;
@@ -73,8 +73,8 @@ export function checkAnchor(anchor: string | undefined): void {
 }
 
 /**
- * Returns the time at which a file that is created at `now` expires. Both times are seconds since 1970. `lifetimeS` is
- * the lifetime in seconds that the client requested; null = `retentionDays`, which is also the maximum.
+ * Returns the expiry time of a file created at `now`. Both times are seconds since 1970. `lifetimeS` is the lifetime in
+ * seconds that the client requested; null = `retentionDays`, which is also the maximum.
  */
 export const expiryOf = (now: number, lifetimeS: number | null, retentionDays: number): number =>
   Math.floor(now) + Math.min(lifetimeS ?? Infinity, retentionDays * DAY_S);

@@ -13,7 +13,7 @@ const MAX_FIELD_BYTES = 65_536;
 
 export interface Form {
   readonly file: PartHead;
-  /** Number of bytes of the file. */
+  /** Size of the file in bytes. */
   readonly bytes: number;
   readonly fields: ReadonlyMap<string, string>;
 }

@@ -44,7 +44,8 @@ export class InfillEncoder {
   }
 
   /**
-   * Returns the complete response, or the last chunk of a stream, whose `content` is empty. Call after the last event.
+   * Returns the complete response, or the last chunk of a stream, whose `content` is empty. Must be called after the
+   * last event.
    */
   end(content: string, { promptTokens, cachedTokens, completionTokens }: Usage): object {
     const event = this.#finished;

@@ -51,7 +51,10 @@ export function infillRoute(deps: InfillDeps): Route {
   };
 }
 
-/** llama-server serves one model, so its clients do not send `model`. Throws ApiError unless there is one model. */
+/**
+ * llama-server serves one model, so its clients do not send `model`. Throws ApiError unless exactly one model is
+ * served.
+ */
 function onlyModel(names: readonly string[]): string {
   const [name] = names;
   if (name === undefined || names.length > 1)

@@ -1,5 +1,5 @@
-// Schema of an infill request, in llama-server's format. Unknown fields are dropped. Null in an optional field means
-// absent.
+// Schema of an infill request, in llama-server's format. Unknown fields are dropped. For every optional field, null
+// means absent.
 import { z } from 'zod';
 import { integer, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 
@@ -18,7 +18,7 @@ export const infillSchema = z.object({
     .nullish(),
   /** Appended to `input_prefix`. */
   prompt: z.string().nullish(),
-  /** Maximum number of output tokens. -1: up to the end of the context window. */
+  /** Maximum number of output tokens; -1 = up to the end of the context window. */
   n_predict: integer().min(-1).nullish(),
   stop: z.union([stopString(), z.array(stopString()).max(MAX_STOP_STRINGS)]).nullish(),
   ...sampling,

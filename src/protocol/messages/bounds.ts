@@ -6,7 +6,7 @@ import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS } from '../fields.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
 
 const MAX_MESSAGES = 100_000;
-/** Total number of content blocks across all messages and the system prompt, including nested blocks. */
+/** Maximum total number of content blocks across all messages and the system prompt, including nested blocks. */
 const MAX_BLOCKS = 200_000;
 /**
  * Maximum number of thinking blocks, far more than any conversation has. It is limited because each block is verified

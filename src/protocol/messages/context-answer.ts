@@ -9,7 +9,7 @@ export interface ContextReport {
 }
 
 export interface CompactionReport {
-  /** The summary. Null: the model wrote none. */
+  /** The summary; null if the model wrote none. */
   readonly summary: string | null;
   readonly usage: Usage;
   /** Whether the response ends after the summary. */
@@ -31,7 +31,7 @@ export const wireCompaction = (summary: string | null): object => ({
   encrypted_content: null,
 });
 
-/** The events of the compaction block, which comes first. */
+/** The events of the compaction block, which precedes all other blocks. */
 export function compactionEvents(summary: string | null): { type: string; index: number; [field: string]: unknown }[] {
   const place = { index: 0 };
   const content = { content: summary, encrypted_content: null };

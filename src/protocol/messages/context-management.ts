@@ -56,7 +56,7 @@ export const contextManagementField = z
 
 type Edit = NonNullable<NonNullable<z.infer<typeof contextManagementField>>['edits']>[number];
 
-/** Null: the request has no `context_management`. `thinks`: whether thinking is turned on. Throws ApiError 422. */
+/** Returns null if the request has no `context_management`. `thinks`: whether thinking is on. Throws ApiError 422. */
 export function readContextEdits(wire: z.infer<typeof contextManagementField>, thinks: boolean): ContextEdits | null {
   if (wire == null) return null;
   const edits = wire.edits ?? [];
@@ -81,7 +81,7 @@ function checkPlace(edits: readonly Edit[], { type }: Edit, index: number): void
     throw apiError('invalid_value', `${path}: ${type} must be the first edit.`, path);
 }
 
-/** Returns the number of most recent turns whose thinking is kept. Infinity: all turns. */
+/** Returns the number of most recent turns whose thinking is kept. Infinity means all turns. */
 function keptTurns({ keep }: z.infer<typeof clearThinking>, thinks: boolean): number {
   if (keep === 'all' || keep?.type === 'all') return Infinity;
   if (!thinks)

@@ -1,5 +1,5 @@
 // Converts messages to internal messages: merges consecutive messages with the same role, pairs tool calls with
-// results, and returns the thinking of the current tool loop to the model. No side effects.
+// results, and includes the thinking of the current tool loop. No side effects.
 import { apiError } from '../../shared/errors.js';
 import { mcpToolName } from '../../generation/mcp/tool-set.js';
 import type { Message, Thought, ToolCall } from '../../generation/types.js';
@@ -31,8 +31,8 @@ interface Turn {
 }
 
 /**
- * Groups messages into turns. `unseen`: blocks that the model does not see. A message with no other blocks is skipped.
- * Throws ApiError 400 for a message without content.
+ * Groups messages into turns. `unseen`: blocks that are not passed to the model. A message with no other blocks is
+ * skipped. Throws ApiError 400 for a message without content.
  */
 export function toTurns(
   messages: readonly WireMessage[],
@@ -46,7 +46,7 @@ export function toTurns(
     const seen = all.every(({ block }) => unseen.has(block)) ? [] : all;
     const { role } = message;
     const { summary, blocks } = role === 'assistant' ? fromSummary(seen) : { summary: null, blocks: seen };
-    // A response may have no block, or only an empty text block. Clients send such a response back unchanged.
+    // A response can have no blocks, or only an empty text block. Clients send such a response back unchanged.
     const mayBeEmpty = summary !== null || (role === 'assistant' && typeof message.content !== 'string');
     if (blocks.length === 0 && !mayBeEmpty)
       throw apiError('missing_required_parameter', `${path}.content must not be empty.`, `${path}.content`);
@@ -68,7 +68,7 @@ export function toTurns(
 const isListing = (block: WireBlock, servers: ReadonlySet<string>): boolean =>
   block.type === 'mcp_tool_listing' && servers.has(String((block as { mcp_server_name?: unknown }).mcp_server_name));
 
-/** Finds the last compaction block, which replaces everything before it. One without a summary has no effect. */
+/** Finds the last compaction block, which replaces everything before it. A block without a summary has no effect. */
 function fromSummary(blocks: readonly Placed<WireBlock>[]): {
   summary: Placed<string> | null;
   blocks: Placed<WireBlock>[];
@@ -169,7 +169,7 @@ interface TurnContext {
   mcpServers: ReadonlySet<string>;
 }
 
-/** Splits a turn after each result of an MCP call, because results are messages of their own. */
+/** Splits a turn after each result of an MCP call, because each result is a separate message. */
 function* assistantTurns({ path, blocks, role }: Turn, context: TurnContext): Generator<Message> {
   const results = new Map<string, number>(); // the position of the last result of each call
   for (const [at, { block }] of blocks.entries())
@@ -331,8 +331,8 @@ function systemPrompt(system: MessagesRequest['system']): string {
 }
 
 /**
- * Claude Code starts its system prompt with a line that changes with every request and means nothing to the model. The
- * line is removed, because it would make the prefix cache useless.
+ * Claude Code starts its system prompt with a line that changes with every request and is meaningless to the model.
+ * This line is removed, because it would make the prefix cache useless.
  */
 function withoutBillingLines(text: string): string {
   let rest = text;

@@ -10,7 +10,7 @@ type Reason =
     }
   | { type: 'previous_message_not_found' | 'unavailable' };
 
-/** The parts of a request for which the format has a reason, in Anthropic's order. */
+/** The request parts for which the format defines a reason, in Anthropic's order. */
 const REASONS = {
   model: 'model_changed',
   system: 'system_changed',
@@ -23,14 +23,14 @@ export interface MessageDiagnostics {
   cache_miss_reason: Reason;
   /** Present only if the server keeps KV pages on disk. */
   cache?: WireTiers;
-  /** Present only if there are such items. */
+  /** Present only if the prompt contains such items. */
   replayed_items?: readonly string[];
 }
 
 /**
- * Returns null if the prompts do not differ. The Messages format has no reason for a prefix that was evicted from the
- * cache. In this case, the reason is `unavailable` if `tiers` can explain the miss. Otherwise, the result is null.
- * `replayed`: the items of the prompt that consist of the tokens that the model wrote.
+ * Returns null if the prompts do not differ. The Messages format defines no reason for a prefix that was evicted from
+ * the cache. In this case, the reason is `unavailable` if `tiers` can explain the miss; otherwise, the result is null.
+ * `replayed`: the prompt items that consist of the tokens that the model generated.
  */
 export function wireDiagnostics(
   diagnosis: CacheDiagnosis | null,

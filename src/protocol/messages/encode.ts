@@ -1,6 +1,6 @@
 // Encodes the generation events of one request as messages JSON, streamed or not. No side effects. One state machine
-// decides where content blocks start and end, and both forms only write its output, so a stream's joined deltas equal
-// the non-streamed response.
+// decides where content blocks start and end, and both forms write its output, so a stream's joined deltas equal the
+// non-streamed response.
 import type { EndReason, GenerationEvent, JsonSchema, LeftOut } from '../../generation/types.js';
 import type { McpOutcome, McpTool } from '../../generation/mcp/types.js';
 import type { SearchOutcome, SearchResult } from '../../generation/web-search/outcome.js';
@@ -17,24 +17,24 @@ import { completePart } from './partial-json.js';
 export interface MessageEnvelope {
   id: string;
   model: string; // the model name from the request
-  /** False: the thinking text is not shown, and is sent only in encrypted form, in the signature. */
+  /** If false, the thinking text is sent only in encrypted form, in the signature. */
   visibleThinking: boolean;
   /**
    * Returns the signature that the client must send back with a thinking block. `block`: the upstream's own block, or
    * null.
    */
   signature(thinking: string, block: JsonSchema | null): string;
-  /** Whether the tools that MCP servers list are blocks of the response. */
+  /** Whether the response contains blocks with the tools listed by MCP servers. */
   showsListings: boolean;
-  /** True: no output was requested, so the response has no blocks. */
+  /** Whether no output was requested, in which case the response has no blocks. */
   empty: boolean;
   /** Whether the output limit comes from the context window rather than from the request. */
   cappedByContext: boolean;
-  /** Returns the reasoning that the model did not see. Null: the client did not request this list. */
+  /** Returns the reasoning that was not passed to the model. Null if the client did not request this list. */
   leftOut: (() => readonly LeftOut[]) | null;
-  /** Null: the request has no `context_management`. */
+  /** Null if the request has no `context_management`. */
   context: ContextReport | null;
-  /** Returns the result of the comparison with an earlier message's prompt. Null: no comparison was requested. */
+  /** Returns the result of the comparison with an earlier message's prompt. Null if no comparison was requested. */
   diagnostics: () => MessageDiagnostics | null;
 }
 
@@ -45,7 +45,7 @@ type BlockStart =
   | { type: 'text' }
   | { type: 'tool_use' | 'server_tool_use'; id: string; name: string }
   | { type: 'mcp_tool_use'; id: string; name: string; server: string }
-  /** Complete from the start. */
+  /** A block that is complete from the start. */
   | { type: 'mcp_tool_result'; id: string; outcome: McpOutcome }
   | { type: 'mcp_tool_listing'; server: string; tools: readonly McpTool[] }
   | { type: 'web_search_tool_result'; id: string; outcome: SearchOutcome };
@@ -211,7 +211,10 @@ function wireUsage(usage: Usage): object {
   };
 }
 
-/** How a message ended. `paused`: after a compaction, without generating a response. Null: it is unfinished. */
+/**
+ * How a message ended. `paused`: after a compaction, without generating a response. Null if the message is
+ * unfinished.
+ */
 type Ended = FinishedEvent | 'paused' | null;
 
 function stopFields({ cappedByContext }: Pick<MessageEnvelope, 'cappedByContext'>, ended: Ended): object {
@@ -242,7 +245,7 @@ function message(envelope: MessageEnvelope, content: readonly object[], ended: E
 }
 
 /**
- * The format has no reason for a block of unknown origin, so such a block is reported as coming from another
+ * The format defines no reason for a block of unknown origin, so such a block is reported as belonging to another
  * organization.
  */
 const wireTransformation = ({ path, reason }: LeftOut): object => ({
@@ -252,7 +255,7 @@ const wireTransformation = ({ path, reason }: LeftOut): object => ({
 });
 
 /**
- * There is no `citations` field, as in Anthropic's own responses, because clients whose schema makes the field optional
+ * As in Anthropic's own responses, there is no `citations` field, because clients whose schema makes the field optional
  * reject null.
  */
 const wireText = (text: string): object => ({ type: 'text', text });
@@ -387,7 +390,7 @@ export type Emit = (data: string, name: string) => void;
  */
 export class MessageStreamEncoder {
   readonly #blocks: Blocks;
-  /** Events before the start: the tools that MCP servers list. */
+  /** Events before the start: the tools listed by MCP servers. */
   readonly #early: OutputEvent[] = [];
   #started = false;
   #ended: Ended = null;
@@ -461,7 +464,7 @@ export class MessageStreamEncoder {
     if (event.type === 'finished') this.#ended = event;
   }
 
-  /** Sends the last events. Call after the `finished` event. */
+  /** Sends the last events. Must be called after the `finished` event. */
   end(usage: Usage): void {
     if (this.#ended === null) throw new Error('the message ended before its finished event');
     const { context } = this.envelope;

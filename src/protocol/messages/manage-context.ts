@@ -47,7 +47,7 @@ export async function manageContext(
   return { request: done.request, context: { applied, compaction: { summary, usage, pauses } } };
 }
 
-/** Counts the tokens of the prompt after the edits. A conversation is not compacted only to be counted. */
+/** Counts the prompt tokens after the edits. A conversation is not compacted merely to be counted. */
 export async function countEdited(
   deps: ManageDeps,
   caller: Caller,

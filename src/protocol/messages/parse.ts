@@ -1,5 +1,5 @@
 // Converts a Messages request to a GenerationRequest, or throws the appropriate ApiError. No side effects. There are
-// two stages, because the caller looks up the model in between: JSON structure and returned thinking blocks (400), then
+// two stages, between which the caller looks up the model: JSON structure and returned thinking blocks (400), then
 // content (422).
 import { isDeepStrictEqual } from 'node:util';
 import type { ErrorCode } from '../../shared/error-codes.js';
@@ -41,12 +41,12 @@ export type ModelNames = Pick<ServedModel, 'name' | 'asked'>;
 export interface MessagesGeneration {
   request: GenerationRequest;
   stream: boolean;
-  /** False: thinking is returned only in encrypted form, in its signature. */
+  /** If false, thinking is returned only in encrypted form, in its signature. */
   visibleThinking: boolean;
   userId: string | null;
-  /** Null: the request has no `context_management`. */
+  /** Null if the request has no `context_management`. */
   edits: ContextEdits | null;
-  /** The ID of the message whose prompt is compared with this request's prompt. Null: none. */
+  /** The ID of the message whose prompt is compared with this request's prompt; null if none. */
   comparedId: string | null;
   ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were left out
@@ -55,9 +55,9 @@ export interface MessagesGeneration {
 export interface ParsePolicy extends ThinkingPolicy {
   /** Whether this server runs web searches. */
   webSearch?: boolean | undefined;
-  /** Absent: this server uses no MCP servers. */
+  /** Absent if this server uses no MCP servers. */
   mcp?: McpPolicy;
-  /** The values of the header `anthropic-beta`. Absent: none. */
+  /** The values of the `anthropic-beta` header, if any. */
   betas?: readonly string[] | undefined;
 }
 
@@ -93,7 +93,7 @@ export function parseMessages(body: unknown, policy: ParsePolicy, purpose: 'gene
   );
 }
 
-/** Fields that control the output. `maxTokens` is null if the request sets no limit. */
+/** Fields that control the output. `maxTokens`: null if the request sets no limit. */
 interface Output {
   maxTokens: number | null;
   stream: boolean;
@@ -252,7 +252,7 @@ function outputFormat(wire: MessagesRequest): OutputFormat {
 
 const MODES = { auto: 'auto', any: 'required', tool: 'required', none: 'none' } as const;
 
-/** The names of MCP tools are those that the model sees. They are checked when the tools are known. */
+/** MCP tools have the names shown to the model. They are checked when the tools are known. */
 function mcpChoice({ tool_choice: choice }: MessagesRequest): McpChoice {
   if (choice == null) return { mode: 'auto', allowed: null };
   const allowed = choice.type === 'tool' ? { names: [choice.name], tools: [] } : null;

@@ -140,7 +140,7 @@ function contentOf(parsed: ParsedMessages, exchange: Exchange, model: ServedMode
 
 /** With this beta, responses contain the tools that MCP servers have listed. */
 const LISTING_BETA = 'mcp-client-2026-09-15';
-/** With this beta, responses list the thinking blocks that were left out. */
+/** With this beta, responses list the omitted thinking blocks. */
 const BINDING_BETA = 'thinking-binding-controls-2026-08-01';
 
 const hasBeta = (exchange: Exchange, beta: string): boolean =>
@@ -218,15 +218,13 @@ function answer(
 
 type RunEvent = Parameters<RunSink['event']>[0];
 
-/**
- * Checks that a response has the requested format. Responses that were cut off or that call tools are not checked.
- */
+/** Checks that a response has the requested format. Responses that were cut off or that call tools are not checked. */
 class FormatCheck {
   #text = new GrowingText();
 
   constructor(private readonly format: MessagesGeneration['request']['format']) {}
 
-  /** Whether the content is kept until the end, when it is checked. */
+  /** Whether the content is kept until the end so that it can be checked. */
   get keepsContent(): boolean {
     return this.format.type !== 'text';
   }
@@ -235,7 +233,7 @@ class FormatCheck {
   take(event: RunEvent): void {
     if (this.format.type === 'text') return;
     if (event.type === 'text' && event.section === 'content') this.#text.add(event.text);
-    // The text before a call that this server runs is a block of its own.
+    // The text before a call that this server runs is a separate block.
     if (event.type === 'search_started' || event.type === 'mcp_started') this.#text = new GrowingText();
     if (event.type !== 'finished' || event.reason !== 'end_of_turn') return;
     checkAnswer(this.format, this.#text.toString());

@@ -149,7 +149,7 @@ const customTool = z.object({
   description: text.nullish(),
   input_schema: jsonObject().meta(given('type', { const: 'object' })),
   strict: z.boolean().nullish(),
-  /** True: the model sees the tool only after a tool_reference or a call has named the tool. */
+  /** If true, the tool is shown to the model only after a tool_reference or a call has named it. */
   defer_loading: z.boolean().nullish(),
 });
 const vendorTool = opaque(

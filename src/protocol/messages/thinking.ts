@@ -9,9 +9,7 @@ import { conflict, templateSettings } from '../template-variables.js';
 import { MAX_THINKING_BLOCKS } from './bounds.js';
 import { MIN_THINKING_BUDGET, type MessagesRequest, type WireBlock } from './schema.js';
 
-/**
- * How returned thinking blocks are verified: with which key, for which organization, and what happens to invalid ones.
- */
+/** How returned thinking blocks are verified: the keys, the organization, and how to handle invalid blocks. */
 export interface ThinkingPolicy {
   sealer: Pick<Sealer, 'openThinking'>;
   organizationId: string;
@@ -23,7 +21,7 @@ export type ThinkingBlock = Extract<WireBlock, { type: 'thinking' | 'redacted_th
 /** The thinking blocks of a request. */
 export interface OpenedBlocks {
   opened: ReadonlyMap<WireBlock, Unsealed & { path: string }>;
-  /** The blocks that cannot be verified for this organization, with their paths in the request. */
+  /** Blocks that cannot be verified for this organization, with their paths in the request. */
   foreign: ReadonlyMap<WireBlock, string>;
 }
 
@@ -80,7 +78,7 @@ export interface ThinkingSettings {
   promptEffort: GenerationRequest['promptEffort'];
   reasoningBudget: number | null;
   templateVariables: GenerationRequest['templateVariables'];
-  /** False: the thinking text is sent only in encrypted form, in the signature. */
+  /** If false, the thinking text is sent only in encrypted form, in the signature. */
   visible: boolean;
 }
 

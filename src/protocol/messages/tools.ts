@@ -1,5 +1,5 @@
-// Reads the tools of a Messages request: the tools that the model sees, and the types of the tools that are left out.
-// No side effects.
+// Reads the tools of a Messages request: the tools shown to the model, and the types of the omitted tools. No side
+// effects.
 import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { McpServer, McpTool } from '../../generation/mcp/types.js';
@@ -14,7 +14,7 @@ import { clientTool, isToolSearch } from './vendor-tools.js';
 
 export interface ReadTools {
   definitions: ToolDefinition[];
-  /** Types of the tools that were left out, without duplicates. */
+  /** Types of the omitted tools, without duplicates. */
   ignored: string[];
   /** Present if this server runs the request's web search tool. */
   webSearch?: WebSearchOptions;
@@ -27,9 +27,9 @@ export interface ReadTools {
 export interface HostedPolicy {
   /** Whether this server runs web searches. */
   readonly webSearch?: boolean | undefined;
-  /** Absent: this server uses no MCP servers. */
+  /** Absent if this server uses no MCP servers. */
   readonly mcp?: McpPolicy;
-  /** The values of the header `anthropic-beta`. */
+  /** The values of the `anthropic-beta` header. */
   readonly betas?: readonly string[] | undefined;
 }
 
@@ -122,8 +122,8 @@ function listedTool(value: unknown): McpTool[] {
 }
 
 /**
- * A deferred tool is shown after the conversation has referred to it. All deferred tools are shown if nothing on this
- * server could find them: no other custom tool exists, or the request relies on Anthropic's own tool search.
+ * A deferred tool is shown after the conversation has referred to it. All deferred tools are shown if they could not be
+ * found otherwise, because no other custom tool exists or the request relies on Anthropic's own tool search.
  */
 function shownTools(
   tools: readonly WireTool[],

@@ -1,5 +1,5 @@
 // Tools that Anthropic defines by type and date. A tool that the client runs becomes a function with the published
-// parameters; a tool that Anthropic's servers run is left out. Parameters: https://docs.claude.com (tool use). No side
+// parameters; a tool that Anthropic's servers run is omitted. Parameters: https://docs.claude.com (tool use). No side
 // effects.
 import type { JsonSchema } from '../../generation/types.js';
 import { unreadMembers, type Unshown } from '../unread.js';
@@ -149,7 +149,7 @@ const unreadSetting = unreadMembers(['type', 'name']);
 const unreadOfComputer = unreadMembers(['type', 'name', 'display_width_px', 'display_height_px']);
 const unreadOfZoom = unreadMembers(['type', 'name', 'display_width_px', 'display_height_px', 'enable_zoom']);
 
-/** Lists the settings of a client-side tool that have no effect. Other types of tools are ignored as a whole. */
+/** Lists the settings of a client-side tool that have no effect. Other tool types are ignored entirely. */
 export const unreadSettings: Unshown = (tool) => {
   const { type } = tool as { type: string };
   if (!Object.hasOwn(CLIENT_TOOLS, type)) return [];
@@ -157,5 +157,5 @@ export const unreadSettings: Unshown = (tool) => {
   return (type.startsWith('computer_') ? unreadOfComputer : unreadSetting)(tool);
 };
 
-/** Whether a tool is Anthropic's own tool search, with which its servers find deferred tools. */
+/** Whether a tool is Anthropic's own tool search, which its servers use to find deferred tools. */
 export const isToolSearch = (type: string): boolean => type.startsWith('tool_search_tool_');

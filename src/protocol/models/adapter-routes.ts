@@ -7,7 +7,7 @@ import { nameIgnored } from '../ignored.js';
 import { unreadFields } from '../unread.js';
 import { validated } from '../validation.js';
 
-/** An adapter that the server serves. It is listed even while its model is unloaded. */
+/** An adapter served by this server. It is listed even while its model is unloaded. */
 export interface ListedAdapter {
   /** The public name, MODEL:NAME. */
   readonly id: string;
@@ -16,7 +16,7 @@ export interface ListedAdapter {
 }
 
 export interface AdapterRoutesOptions {
-  /** Lists the adapters in the order in which they were added. */
+  /** Lists the adapters in insertion order. */
   list(): readonly ListedAdapter[];
   /** Loads an adapter. Resolves to its public name when every thread serves it. Rejects with ApiError. */
   load(
@@ -35,11 +35,11 @@ const MAX_SCALE = 100;
 export const loadAdapterSchema = z.object({
   lora_name: z.string().min(1).max(192),
   lora_path: z.string().min(1).max(4096),
-  /** The model to which the adapter applies. Not needed if only one local model is served. */
+  /** The adapter's base model. Not needed if only one local model is served. */
   base_model_name: z.string().min(1).max(128).nullish(),
   /** Multiplies the adapter's output. Default: 1. */
   scale: z.number().min(-MAX_SCALE).max(MAX_SCALE).nullish(),
-  /** In vLLM, true replaces a loaded adapter of this name. Not supported here. */
+  /** In vLLM, true replaces a loaded adapter with this name. Not supported by this server. */
   load_inplace: z.boolean().nullish(),
 });
 

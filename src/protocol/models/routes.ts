@@ -109,7 +109,7 @@ function unknownModel(id: string, param: string): Error {
 /** `root`: MODEL:NAME, for an adapter that is listed under its short name. */
 type Listed = ModelDescription & { root?: string };
 
-/** Lists an adapter under its shortest name, as vLLM does. Models are unchanged. */
+/** Lists an adapter under its shortest name, like vLLM. Models are unchanged. */
 const publicly = (model: ModelDescription): Listed =>
   model.adapter === null ? model : { ...model, id: model.adapter.shortName, root: model.id };
 

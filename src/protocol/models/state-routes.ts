@@ -11,7 +11,10 @@ import { VERSION } from '../../shared/version.js';
 export interface ModelState {
   readonly description: ModelDescription;
   readonly file: string;
-  /** Quantization of the weights, e.g. Q8_0. This and all following fields are null while the model is not loaded. */
+  /**
+   * Quantization of the weights, such as Q8_0. This and all following fields are null while the model is not
+   * loaded.
+   */
   readonly quantization: string | null;
   readonly chatTemplate: string | null;
   readonly bos: string | null;

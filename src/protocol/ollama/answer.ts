@@ -1,4 +1,4 @@
-// Runs an admitted generation and answers in Ollama's format. Event-loop thread only.
+// Runs an admitted generation and responds in Ollama's format. Event-loop thread only.
 import { isHostedEvent } from '../../generation/hosted-tools/hosted-events.js';
 import type { EventStream, Exchange } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';

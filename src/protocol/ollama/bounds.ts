@@ -3,7 +3,7 @@ import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord } from '../entry-limits.js';
 import { MAX_MESSAGES } from './schema.js';
 
-/** Total number of images and tool calls across all messages. */
+/** Maximum total number of images and tool calls across all messages. */
 const MAX_PARTS = 200_000;
 
 /** Returns an error for the first list that is longer than any valid request may have, or null. */

@@ -23,7 +23,7 @@ class OpenCalls {
   #open: { id: string; name: string }[] = [];
   #count = 0;
 
-  /** Returns the call's ID, which is made up if the client sent none. */
+  /** Returns the call's ID, which is generated if the client sent none. */
   add(id: string | null | undefined, name: string, path: string): string {
     const known = id ?? `call_${this.#count}`;
     this.#count++;

@@ -39,7 +39,7 @@ function read(deps: GenerationDeps, exchange: Exchange, path: EmbedPath): Poolin
   const { body } = exchange;
   annotateModel(exchange, body);
   const list = (body as { input?: unknown } | null)?.input;
-  // The list is checked first, because the schema would report one error per invalid entry.
+  // The list length is checked first, because the schema would report one error per invalid entry.
   if (path === '/api/embed' && Array.isArray(list)) checkTexts(list);
   const schema = path === '/api/embed' ? embedRequestSchema : embeddingsRequestSchema;
   const fields = validate<EmbedFields>(schema, body);
@@ -77,8 +77,8 @@ function checkTexts(list: readonly unknown[]): void {
 }
 
 /**
- * Converts the fields to a PoolingRequest. It has no inputs if the request contains no text, and then only loads the
- * model. Texts that are too long are truncated unless `truncate` is false, as in Ollama.
+ * Converts the fields to a PoolingRequest. If the request contains no text, the PoolingRequest has no inputs and only
+ * loads the model. Texts that are too long are truncated unless `truncate` is false, as in Ollama.
  */
 function toRequest({ input, prompt, truncate, dimensions }: EmbedFields, field: string): PoolingRequest {
   const texts = typeof input === 'string' || input == null ? [input ?? prompt ?? ''] : input;

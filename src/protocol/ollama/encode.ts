@@ -11,7 +11,7 @@ export type OllamaKind = 'chat' | 'generate';
 
 export interface OllamaEnvelope {
   kind: OllamaKind;
-  /** The model name from the request. */
+  /** The model name in the request. */
   model: string;
   newCallId: (key?: string) => string;
   /** performance.now() when the request arrived. */
@@ -30,7 +30,7 @@ interface Part {
   logprobs: readonly TokenLogprob[];
 }
 
-/** Ollama reports `length` for every response that was cut off, whatever the reason. */
+/** Ollama reports `length` for every response that was cut off, regardless of the reason. */
 const doneReason = ({ reason }: FinishedEvent): 'stop' | 'length' =>
   reason === 'end_of_turn' || reason === 'stop_string' || reason === 'tool_calls' ? 'stop' : 'length';
 

@@ -3,7 +3,7 @@ import { ApiError } from '../../shared/errors.js';
 
 const LATEST = ':latest';
 
-/** The name with a tag, as Ollama lists it. */
+/** The name with a tag, as listed by Ollama. */
 export const taggedName = (name: string): string => (name.includes(':') ? name : `${name}${LATEST}`);
 
 /** Calls `find` with the name and, if there is no such model, without `:latest`. Throws the first ApiError. */

@@ -11,7 +11,7 @@ import { validated } from '../validation.js';
 import { findTagged, taggedName } from './model-name.js';
 import { showRequestSchema } from './schema.js';
 
-/** The known properties of a model's file. Null: unknown, because the model is not loaded or runs on an upstream. */
+/** The known properties of a model's file; null if unknown because the model is not loaded or runs on an upstream. */
 export interface OllamaModelFacts {
   readonly bytes: number | null;
   readonly architecture: string | null;
@@ -27,11 +27,11 @@ export interface OllamaModels {
   /** Throws ApiError 404. */
   find(asked: string, isShown: (name: string) => boolean): { description: ModelDescription; name: string };
   facts(name: string): OllamaModelFacts;
-  /** Determines the task of a model that has not been loaded yet from its file. Never rejects. */
+  /** Determines, from its file, the task of a model that has not been loaded yet. Never rejects. */
   taskInFile(name: string): Promise<ModelDescription['task']>;
 }
 
-/** Ollama's date for a model that stays loaded until something else unloads it. */
+/** Ollama's date for a model that stays loaded indefinitely. */
 const NO_EXPIRY = '9999-12-31T23:59:59Z';
 
 export function ollamaModelRoutes(models: OllamaModels): Route[] {
@@ -150,7 +150,7 @@ function sizeOf(parameters: number): string {
 
 /**
  * Clients use the digest only to distinguish models and to notice changes. It is not a hash of the weights, because
- * computing one would mean reading whole files.
+ * computing that would require reading whole files.
  */
 const digestOf = ({ id, createdAt }: ModelDescription, { bytes }: OllamaModelFacts): string =>
   createHash('sha256').update(`${id}\n${createdAt.toISOString()}\n${bytes}`).digest('hex');

@@ -27,12 +27,12 @@ import { toTools } from './tools.js';
 
 export interface ParsedOllama {
   model: string;
-  /** Runs the checks that come after the model lookup. Throws ApiError 422. */
+  /** Runs the checks that follow the model lookup. Throws ApiError 422. */
   content(): OllamaGeneration;
 }
 
 export interface OllamaGeneration {
-  /** Null: the request has no prompt and only loads the model. */
+  /** Null if the request has no prompt and only loads the model. */
   request: GenerationRequest | null;
   stream: boolean;
   ignored: string[]; // fields without effect

@@ -25,7 +25,7 @@ export interface OllamaPulls {
   isServed(name: string): boolean;
   /** Starts a download of OWNER/REPO[:QUANTIZATION]. Throws ApiError 422 or 503. */
   start(model: string): PullProgress;
-  /** Returns the download's current state, or null if the download is no longer known. */
+  /** Returns the download's current state, or null if the download is unknown. */
   progress(id: string): PullProgress | null;
   stop(id: string): void;
   /** Serves a downloaded model. Rejects with ApiError 422. */

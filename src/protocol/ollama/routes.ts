@@ -21,7 +21,7 @@ export interface OllamaDeps {
   generation: GenerationDeps;
   models: OllamaModels;
   pulls: OllamaPulls;
-  /** Null: every request needs an API key. */
+  /** Null if every request needs an API key. */
   withoutKey: NonNullable<Route['withoutKey']> | null;
 }
 

@@ -7,7 +7,7 @@ import { opaque } from '../unread.js';
 
 const text = z.string();
 
-/** The options of Ollama that this server supports, under Ollama's names. */
+/** The Ollama options that this server supports, under Ollama's names. */
 const options = z.object({
   temperature: samplingFields.temperature,
   top_k: samplingFields.top_k,

@@ -160,7 +160,7 @@ const answers = {
   MessagesError: errors.messagesError,
 } as const satisfies Record<string, z.ZodType>;
 
-/** The request schemas, with the limits that this server is configured with. */
+/** The request schemas, with this server's configured limits. */
 function boundedRequests({ maxN }: PublishedLimits): Record<RequestName, z.ZodType> {
   const choices = integer().min(1).max(maxN).nullish();
   return {
@@ -383,7 +383,7 @@ function operationOf(operation: Operation): Json {
   };
 }
 
-/** The complete document. Building it takes several milliseconds, so do it only once. */
+/** Builds the complete document. This takes several milliseconds, so call it only once. */
 export function openApiDocument(limits: PublishedLimits): Json {
   const paths: Record<string, Record<string, Json>> = {};
   for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = operationOf(operation);

@@ -25,8 +25,8 @@ export interface PoolingCall {
   readonly model: ServedModel;
   readonly request: PoolingRequest;
   /**
-   * Returns the response's size in bytes. This much memory is reserved before the request runs. `width`: values per
-   * result.
+   * Returns the response's size in bytes. This much memory is reserved before the request runs. `width`: number of
+   * values per result.
    */
   responseBytes(inputs: number, width: number): number;
   /** Sends the response to the client. */

@@ -6,7 +6,7 @@ import type { InputTruncation } from '../../generation/pooling.js';
 import { integer } from '../fields.js';
 
 export const truncationFields = {
-  /** Maximum number of tokens per input. -1: the model's maximum. */
+  /** Maximum number of tokens per input; -1 = the model's maximum. */
   truncate_prompt_tokens: integer().min(-1).nullish(),
   truncate: z.union([z.boolean(), z.enum(['NONE', 'START', 'END'])]).nullish(),
 };
@@ -17,8 +17,8 @@ interface TruncationInput {
 }
 
 /**
- * `byDefault`: whether the API format truncates without being asked. Returns null if an input that is too long is an
- * error. Throws ApiError 422.
+ * `byDefault`: whether the API format truncates by default. Returns null if an input that is too long is an error.
+ * Throws ApiError 422.
  */
 export function toTruncation(
   { truncate_prompt_tokens: tokens, truncate }: TruncationInput,

@@ -1,4 +1,4 @@
-// Writes vectors as JSON, in slices: a response with thousands of vectors can have 100 MB.
+// Writes vectors as JSON, in slices: a response with thousands of vectors can be 100 MB in size.
 import type { Exchange } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';
 import { inTurns } from '../../shared/in-turns.js';
@@ -23,8 +23,8 @@ export function vectorText(vector: Float32Array, encoding: VectorEncoding): stri
 }
 
 /**
- * Returns the text `before`, the entries of all vectors separated by commas, and the text `after`. Yields to other
- * requests between slices and charges the event-loop time to the organization.
+ * Returns the text `before`, the comma-separated entries of all vectors, and the text `after`. Yields to other requests
+ * between slices and charges the event-loop time to the organization.
  */
 export async function writeVectors(
   exchange: Exchange,

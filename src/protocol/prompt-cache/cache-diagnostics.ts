@@ -8,10 +8,10 @@ import type { Caller } from '../caller.js';
 import type { KeptPrompt, PromptMemory } from './prompt-memory.js';
 import { PromptParts, type PromptPart } from './prompt-parts.js';
 
-/** Number of tokens to store: those before the first difference, and those of each prompt from the difference on. */
+/** Number of tokens to store: tokens before the first difference, and tokens of each prompt from the difference on. */
 const SHOWN_BEFORE = 24;
 const SHOWN_AFTER = 48;
-/** Estimated number of characters per token, used to charge the time for hashing. */
+/** Estimated number of characters per token, used to charge the hashing time. */
 const CHARACTERS_PER_TOKEN = 4;
 /** Maximum number of characters of each text shown. */
 const MAX_SHOWN = 500;
@@ -19,7 +19,7 @@ const MAX_SHOWN = 500;
 export interface DiagnosticsOptions {
   /** The ID of this response. */
   readonly id: string;
-  /** The ID of the response whose prompt to compare with. Null: none. */
+  /** ID of the response whose prompt is compared with this prompt; null if none. */
   readonly comparedId: string | null;
   readonly compactions?: number;
 }
@@ -40,7 +40,7 @@ export class CacheDiagnostics {
   /** The result of the comparison. Null before the generation has started, and if no comparison was requested. */
   diagnosis: CacheDiagnosis | null = null;
   /**
-   * The tiers (memory or disk) that the cached tokens came from. Null if no comparison was requested, and if the server
+   * The tiers (memory or disk) that provided the cached tokens. Null if no comparison was requested, and if the server
    * keeps no KV pages on disk.
    */
   tiers: CacheTiers | null = null;
@@ -59,7 +59,7 @@ export class CacheDiagnostics {
     this.#parts = caller.charged === undefined ? make() : caller.charged(characters, make);
   }
 
-  /** The tool calls and reasoning whose tokens in the prompt are those that the model wrote. */
+  /** The tool calls and reasoning blocks in the prompt that consist of the tokens that the model generated. */
   get replayed(): readonly string[] {
     return this.generation.prepared.replayed ?? [];
   }
@@ -120,7 +120,7 @@ function loggedComparison(diagnosis: CacheDiagnosis): Record<string, string | nu
   return { cache_comparison: comparison, cache_matched_tokens: matched, cache_missed_tokens: missed };
 }
 
-/** The parts of a prompt, in the order in which the log lists their changes. */
+/** The parts of a prompt, in the log's order. */
 const LOGGED: readonly PromptPart[] = [
   'model',
   'tools',

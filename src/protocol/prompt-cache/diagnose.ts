@@ -1,5 +1,5 @@
-// Compares a prompt with the prompt of an earlier response, position by position, and finds why the prefix cache could
-// not be used for all of it. No side effects.
+// Compares a prompt with an earlier response's prompt, position by position, and determines why the prefix cache did
+// not cover all of it. No side effects.
 import type { Miss } from '../../engine/kv-tier/messages.js';
 import type { FromDisk } from '../../generation/provider.js';
 import type { PromptPart, PromptParts } from './prompt-parts.js';
@@ -8,11 +8,11 @@ import type { KeptPrompt } from './prompt-memory.js';
 /**
  * If the result is `match` or `differs`, `matched` is the number of leading positions of the earlier prompt that this
  * prompt repeats. `missed` is the number of positions after them, up to the generation prompt, which no continuation
- * repeats. If the result is `evicted`, `missed` is the number of matched positions that the cache no longer had.
+ * repeats. If the result is `evicted`, `missed` is the number of matched positions that were no longer in the cache.
  *
- * match: this prompt repeats the earlier one. evicted: it does, but part of it was no longer in the cache. differs: it
- * does not; `changed` is empty if the template rendered the same request differently. unavailable: the model's token
- * IDs are not available.
+ * match: this prompt repeats the earlier one. evicted: this prompt repeats the earlier one, but part of it was no
+ * longer in the cache. differs: this prompt does not repeat the earlier one; `changed` is empty if the template
+ * rendered the same request differently. unavailable: the model's token IDs are not available.
  */
 export type CacheDiagnosis =
   | { readonly result: 'not_found' | 'unavailable' }
@@ -60,7 +60,7 @@ export function diagnose(earlier: KeptPrompt, prompt: ComparedPrompt): CacheDiag
   return { result: 'evicted', matched, missed: expected - prompt.cachedTokens };
 }
 
-/** `fromDisk`: what was read from disk for the prompt. Absent if the server keeps no KV pages on disk. */
+/** `fromDisk`: the part of the prompt that was read from disk. Absent if the server keeps no KV pages on disk. */
 export function tiersOf(
   diagnosis: CacheDiagnosis,
   cachedTokens: number,
@@ -72,8 +72,8 @@ export function tiersOf(
   return {
     memoryTokens: cachedTokens - diskTokens,
     diskTokens,
-    // Reported only if a part of the compared prefix was evicted. Otherwise, pages are missing because new text has
-    // never been stored, which says nothing about the compared prefix.
+    // Reported only if part of the compared prefix was evicted. Otherwise, pages are missing because new text has never
+    // been stored, which is unrelated to the compared prefix.
     miss: diagnosis.result === 'evicted' && miss?.reason !== 'in memory' ? miss : null,
   };
 }

@@ -11,12 +11,12 @@
 import { hash } from 'node:crypto';
 import { PART_INTS } from './prompt-parts.js';
 
-/** Per organization. */
+/** Maximum number of prompts per organization. */
 export const MAX_PROMPTS = 64;
 export const KEPT_S = 3_600;
 export const PROMPT_MEMORY_BYTES = 64 * 1024 * 1024;
 
-/** A prompt in the form in which the prefix cache compares prompts. */
+/** A prompt in the form used for comparisons by the prefix cache. */
 export interface KeptPrompt {
   /** One number per position; see PromptContent. */
   readonly keys: Int32Array;

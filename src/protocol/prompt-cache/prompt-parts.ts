@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import type { Content, GenerationRequest, Message } from '../../generation/types.js';
 
-/** The parts, in the order in which they are stored. */
+/** The parts, in storage order. */
 const PARTS = ['model', 'tools', 'system', 'format', 'effort', 'verbosity', 'compaction', 'variables'] as const;
 export type PromptPart = (typeof PARTS)[number] | 'messages';
 
@@ -23,7 +23,7 @@ export interface PromptSource {
 }
 
 export class PromptParts {
-  /** As stored for later requests. */
+  /** The hashes in the form stored for later requests. */
   readonly ints = new Int32Array(PART_INTS);
   /** `#messages[n]` is the hash of the first n messages. */
   readonly #messages: Buffer[] = [Buffer.alloc(20)];
@@ -90,9 +90,7 @@ function contentOf(message: Message): unknown[] {
   ];
 }
 
-/**
- * Images are represented only by their size. Images of the same size are distinguished by the keys of their positions.
- */
+/** Images are represented only by their size; the keys of their positions distinguish images of the same size. */
 function textOf(content: Content): unknown {
   if (typeof content === 'string') return content;
   return content.map((part) => {

@@ -17,7 +17,7 @@ import {
 
 export interface Parsed<T> {
   model: string;
-  /** Runs the checks that come after the model lookup. Throws ApiError 422. */
+  /** Runs the checks that follow the model lookup. Throws ApiError 422. */
   content(): T;
 }
 
@@ -30,7 +30,7 @@ export interface RankingRequest {
 export interface RerankRequest extends RankingRequest {
   /** Maximum number of results to return. */
   topN: number;
-  /** The documents to repeat in the response. Null: the response does not repeat the documents. */
+  /** The documents to repeat in the response; null = do not repeat them. */
   documents: readonly string[] | null;
 }
 
@@ -65,8 +65,8 @@ export function parseScore(body: unknown): Parsed<RankingRequest> {
 }
 
 /**
- * Returns an error if one of the named lists is too long. Call before the schema, which would report one error per
- * invalid entry.
+ * Returns an error if one of the named lists is too long. Must be called before schema validation, which would report
+ * one error per invalid entry.
  */
 function tooMany(body: unknown, names: readonly string[]): ApiError | null {
   if (!isRecord(body)) return null;

@@ -11,7 +11,7 @@ import { nameIgnored } from '../ignored.js';
 import { runPooling, type PoolingAnswer, type PoolingCall } from '../pooling/run.js';
 import { parseRerank, parseScore, type Parsed, type RankingRequest, type RerankRequest } from './parse.js';
 
-/** Requests to all paths of an endpoint are counted under this path. */
+/** Requests to any of an endpoint's paths are counted under this path. */
 const RERANK = '/v1/rerank',
   SCORE = '/v1/score';
 
@@ -39,7 +39,7 @@ function route(path: string, countedAs: string, call: (exchange: Exchange) => Pr
   };
 }
 
-/** `version`: the version of Cohere's API that the response reports. */
+/** `version`: the Cohere API version to report in the response. */
 function rerank(deps: GenerationDeps, exchange: Exchange, version: string): Promise<void> {
   const { call, asked } = read(deps, exchange, RERANK, parseRerank);
   const { documents } = asked;

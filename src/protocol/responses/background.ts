@@ -43,11 +43,14 @@ import { sendEvents, type EventSource } from './stored-stream.js';
 import { startResponseRun, type ResponseRun, type ResponseRunDeps, type ResponseRunEnd } from './response-run.js';
 
 const FLUSH_MS = 200;
-/** A response with this many pending events is written immediately. Also the maximum number of events per commit. */
+/**
+ * Events of a response are written immediately once this many are pending. Also the maximum number of events per
+ * commit.
+ */
 const FLUSH_EVENTS = 512;
 /**
- * Pause between two commits while clients follow the stream. The database has a single writer lock, which is not fair,
- * and other processes need it too.
+ * Pause between two commits while clients follow the stream. The database has a single, unfair writer lock, which other
+ * processes need too.
  */
 const REST_MS = 25;
 /**
@@ -57,7 +60,7 @@ const REST_MS = 25;
 const CANCEL_MS = 10_000;
 /**
  * For PATIENCE_MS after its end, a response waits for an unavailable database, retrying every AGAIN_MS. After that, the
- * response counts as failed, and storing that result is retried at growing intervals of up to LATEST_AGAIN_MS.
+ * response counts as failed, and storing this result is retried at growing intervals of up to LATEST_AGAIN_MS.
  */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 200;
@@ -72,7 +75,7 @@ const KEPT_EVENTS = 20_000;
 
 const isAway = (error: unknown): boolean => error instanceof ApiError && error.code === 'maintenance';
 
-/** Thrown if a response's final state cannot be stored at the moment. BackgroundRun stores it as soon as possible. */
+/** Thrown if a response's final state currently cannot be stored. BackgroundRun stores it as soon as possible. */
 export function endNotStored(): ApiError {
   return apiError('maintenance', 'The server cannot store responses at the moment. Retry later.');
 }
@@ -106,7 +109,7 @@ export class BackgroundResponses {
 
   /**
    * Cancels the response on the thread that runs it. Resolves when the response's final state is stored. For a response
-   * of another thread, also resolves if storing failed there. Returns false if no thread runs the response.
+   * on another thread, also resolves if storing failed there. Resolves to false if no thread runs the response.
    */
   async cancel(id: string): Promise<boolean> {
     const run = this.find(id);
@@ -185,8 +188,8 @@ export class BackgroundResponses {
   }
 
   /**
-   * Abandons all running responses. The next startup will find that they are unfinished. Resolves when their pending
-   * writes are complete.
+   * Abandons all running responses. The next startup finds them unfinished. Resolves when their pending writes are
+   * complete.
    */
   async close(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
@@ -227,7 +230,7 @@ export class BackgroundResponses {
   }
 }
 
-/** A background response from admission to its end. Serves its events to any number of streams. */
+/** A background response, from admission to its end. Serves its events to any number of streams. */
 export class BackgroundRun implements EventSource {
   /** Resolves when the response has ended and is stored together with all its events. Never rejects. */
   readonly finished: Promise<void>;
@@ -298,7 +301,7 @@ export class BackgroundRun implements EventSource {
     if (this.#state === 'abandoned') return;
     this.#push(event);
     if (event.type === 'response.in_progress' && this.#turn !== null) {
-      // Only polling clients see this status, so the code below does not wait until the status is stored. The final
+      // Only polling clients can observe this status, so the code below does not wait until it is stored. The final
       // state overwrites it.
       this.#progress = this.responses.save(this.#turn.record()).catch((error: unknown) => this.#unexpected(error));
     }
@@ -381,8 +384,8 @@ export class BackgroundRun implements EventSource {
   }
 
   /**
-   * Whether the last events are still to be written although the log is gone. This is the case if the log expired
-   * before they were written.
+   * Whether the last events still need to be written although the log no longer exists, because it expired before they
+   * were written.
    */
   async #isOnItsWay(): Promise<boolean> {
     return (

@@ -4,7 +4,7 @@ import { isRecord, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_ITEMS } from './schema.js';
 
-/** Total number of content parts across all items. */
+/** Maximum total number of content parts across all items. */
 const MAX_PARTS = 100_000;
 /** Each reference costs a storage lookup. */
 const MAX_REFERENCES = 2_000;

@@ -22,8 +22,8 @@ export async function cancelResponse(
 ): Promise<StoredResponse | null> {
   if (!isUnfinished(record.status)) return record;
   const stopped = await background.cancel(record.id);
-  // The response is read from storage no matter which thread ran it, because it may have been deleted while its final
-  // state was being written.
+  // The response is read from storage regardless of which thread ran it, because it may have been deleted while its
+  // final state was being written.
   const now = await responses.get(record.organizationId, record.id);
   if (now === null || !isUnfinished(now.status)) return now;
   throw stopped ? endNotStored() : notCancellable();

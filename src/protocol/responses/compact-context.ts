@@ -30,9 +30,9 @@ export interface ContextCompaction {
 
 export interface CompactedRequest {
   request: GenerationRequest;
-  /** The result. Null: no compaction was necessary, or the model wrote no summary. */
+  /** The result; null if no compaction was necessary or the model wrote no summary. */
   compacted: ContextCompaction | null;
-  /** The tokens used to write the summary. Null: none was attempted. */
+  /** The tokens used to write the summary; null if no summary was attempted. */
   usage: Usage | null;
 }
 
@@ -65,9 +65,9 @@ export async function compactContext(
 }
 
 /**
- * The summary covers the whole conversation. All that is left to generate is the prefill of the prompt that starts with
- * the summary, so that the next request finds it in the prefix cache. Clients such as Codex send the user's messages
- * again before the item, so the summary does not replace items that precede it in an input; see readInput() for chains.
+ * The summary covers the whole conversation. The only remaining work is to prefill the prompt that starts with the
+ * summary, so that the next request finds it in the prefix cache. Clients such as Codex send the user's messages again
+ * before the item, so the summary does not replace items that precede it in an input; see readInput() for chains.
  */
 async function compactOnRequest(
   deps: CompactContextDeps,

@@ -117,8 +117,7 @@ export function pick(body: Readonly<Record<string, unknown>>, names: readonly st
 }
 
 /**
- * Returns the user messages since the last automatic compaction in the form in which they were sent, with their IDs and
- * statuses.
+ * Returns the user messages since the last automatic compaction as they were sent, including their IDs and statuses.
  */
 function userMessages(
   chain: readonly ChainedResponse[],
@@ -137,7 +136,7 @@ function userMessages(
   });
 }
 
-/** The data of a data URL is stored separately from the item, so it is added back here. */
+/** A data URL's data is stored separately from the item, so it is added back here. */
 function withData(
   parts: readonly Readonly<Record<string, unknown>>[],
   images: readonly Uint8Array[] | undefined,

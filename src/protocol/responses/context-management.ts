@@ -15,7 +15,7 @@ export const contextManagementField = z
   .max(1)
   .nullish();
 
-/** Null: the conversation is not compacted. */
+/** Returns null if the conversation should not be compacted. */
 export function readCompaction(wire: z.infer<typeof contextManagementField>): Compaction | null {
   const [entry] = wire ?? [];
   if (entry === undefined) return null;

@@ -35,7 +35,7 @@ export class Conversation {
     this.#reasoning.push(thought);
   }
 
-  /** Records that some reasoning at this point was left out. */
+  /** Records that some reasoning was omitted at this point. */
   lacksReasoning(): void {
     this.#lacksReasoning = true;
   }

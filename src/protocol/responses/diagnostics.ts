@@ -17,7 +17,7 @@ const ORDER = Object.keys(REASONS) as (keyof typeof REASONS)[];
 export type PromptCacheDiagnostics = ComparisonResult & {
   /** Present only if the server keeps KV pages on disk. */
   cache?: WireTiers;
-  /** Present only if there are such items. */
+  /** Present only if the prompt contains such items. */
   replayed_items?: readonly string[];
 };
 type ComparisonResult =
@@ -29,7 +29,7 @@ type ComparisonResult =
     }
   | { type: 'cache_hit' | 'comparison_response_not_found' | 'unavailable' };
 
-/** `replayed`: the items of the prompt that consist of the tokens that the model wrote. */
+/** `replayed`: the prompt items that consist of the tokens that the model generated. */
 export const wireDiagnostics = (
   diagnosis: CacheDiagnosis,
   tiers: CacheTiers | null,
@@ -40,7 +40,7 @@ export const wireDiagnostics = (
   ...(replayed.length === 0 ? {} : { replayed_items: replayed }),
 });
 
-/** The format has no reason for a prefix that the cache no longer had, so `unavailable` is reported. */
+/** The format defines no reason for an evicted prefix, so `unavailable` is reported. */
 function comparisonResult(diagnosis: CacheDiagnosis): ComparisonResult {
   switch (diagnosis.result) {
     case 'match':

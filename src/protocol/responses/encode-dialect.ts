@@ -17,7 +17,7 @@ export function eventDialect(settings: DialectSettings, header: (name: string) =
   if (asked === 'openai' || asked === 'openresponses') return asked;
   if (asked !== '') throw apiError('invalid_header', `${HEADER} must be openai or openresponses.`, HEADER);
   if (settings.reasoning_events !== 'auto') return settings.reasoning_events;
-  // OpenAI's own SDKs, in any program, and SDKs built with the same generator send this header.
+  // OpenAI's own SDKs and SDKs built with the same generator send this header.
   if (header('x-stainless-lang') !== '') return 'openai';
   const agent = header('user-agent').toLowerCase();
   return settings.openai_user_agents.some((start) => agent.startsWith(start.toLowerCase()))

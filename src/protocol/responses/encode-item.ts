@@ -14,7 +14,7 @@ export abstract class OpenItemBase<Item extends OutputItem> {
     readonly id: string,
   ) {}
 
-  /** The item in its current state. */
+  /** Returns the item in its current state. */
   abstract item(status: ItemStatus): Item;
   /** Emits the `.done` events for the item's parts. */
   protected abstract finish(status: ClosedStatus): void;
@@ -31,7 +31,7 @@ export abstract class OpenItemBase<Item extends OutputItem> {
     this.out.write('response.output_item.added', { output_index: this.index, item });
   }
 
-  /** The start of each of the item's deltas, serialized once. */
+  /** The common prefix of the item's deltas, serialized once. */
   protected head(place: 'content_index' | 'summary_index' | null): string {
     const start = `"item_id":"${this.id}","output_index":${this.index},`;
     return place === null ? `${start}"delta":` : `${start}"${place}":0,"delta":`;

@@ -1,4 +1,5 @@
-// The kinds of output items while they are open (encode-search.ts and encode-mcp.ts have the others). No side effects.
+// The types of output items while they are open (encode-search.ts and encode-mcp.ts contain the other types). No side
+// effects.
 import type { JsonSchema, TokenLogprob, Logprob } from '../../generation/types.js';
 import { CustomInputReader } from '../../generation/custom-tools.js';
 import { newItemId } from '../../shared/ids.js';
@@ -176,15 +177,18 @@ export class OpenCustomCall extends OpenItemBase<CustomToolCallItem> {
   }
 }
 
-/** How a response's reasoning is shown. */
+/** How a response presents reasoning. */
 export interface ReasoningForm {
   /**
-   * True: the text goes into `summary`, with event names on which both standards agree. False: it goes into `content`,
-   * with the dialect's event names.
+   * If true, the text is emitted as `summary`, with event names on which both standards agree. If false, it is emitted
+   * as `content`, with the dialect's event names.
    */
   summary: boolean;
   dialect: EventDialect;
-  /** Returns the `encrypted_content`. `block`: the upstream's own block. Null: encrypted content was not requested. */
+  /**
+   * Returns the `encrypted_content`. `block`: the upstream's own block. Null if encrypted content was not
+   * requested.
+   */
   seal: ((text: string, block: JsonSchema | null) => string) | null;
 }
 

@@ -1,4 +1,4 @@
-// The output items of MCP servers: lists of their tools, and calls that this server runs. No side effects.
+// The output items for MCP servers: lists of their tools, and calls that this server runs. No side effects.
 import type { McpListing, McpOutcome, McpTool } from '../../generation/mcp/types.js';
 import { newItemId } from '../../shared/ids.js';
 import { OpenItemBase } from './encode-item.js';
@@ -6,7 +6,7 @@ import type { EventWriter } from './encode-writer.js';
 import type { ItemStatus, McpApprovalRequestItem, McpCallItem, McpListItem } from './resource.js';
 
 export class OpenMcpListing extends OpenItemBase<McpListItem> {
-  /** Null while the server is being asked. */
+  /** Null while the request to the server is running. */
   listing: McpListing | null = null;
 
   constructor(

@@ -14,7 +14,7 @@ export class EventWriter {
     return this.take !== null;
   }
 
-  /** Writes an event with these fields in addition to type and sequence_number. */
+  /** Writes an event with these fields, in addition to type and sequence_number. */
   write(type: string, fields: object): void {
     if (this.take !== null) this.writeRaw(type, stringifyExact(fields).slice(1));
   }

@@ -30,14 +30,14 @@ export interface MachineOptions {
   /** Maps the model's tool names to the client's, for custom tools and tools in namespaces. */
   toolNames: ReadonlyMap<string, ToolName>;
   searchForm: SearchForm;
-  /** Receives the events. Null: only the resource is needed. */
+  /** Receives the events. Null if only the resource is needed. */
   take: ((event: WireEvent) => void) | null;
 }
 
 /** The end reasons of a complete response. A response that ended for any other reason was cut off. */
 const WHOLE: ReadonlySet<EndReason> = new Set<EndReason>(['end_of_turn', 'stop_string', 'tool_calls']);
 
-/** Items that do not count as an answer. */
+/** Item types that do not count as an answer. */
 const NO_ANSWER: ReadonlySet<OutputItem['type']> = new Set<OutputItem['type']>([
   'reasoning',
   'web_search_call',
@@ -153,7 +153,7 @@ export class ResponseMachine {
     this.#whole(item);
   }
 
-  /** Adds an item that is complete from the start. */
+  /** Adds an item that is already complete. */
   #whole(item: OutputItem): void {
     const place = { output_index: this.resource.output.length, item };
     this.#out.write('response.output_item.added', place);
@@ -176,7 +176,7 @@ export class ResponseMachine {
     else this.resource.incomplete_details = { reason: 'max_output_tokens' };
   }
 
-  /** Ends a request that only prepares the prompt and generates nothing. */
+  /** Ends a request that only prepares the prompt and generates no output. */
   endPrewarm(usage: Usage, completedAt: number): void {
     this.#run();
     this.#settle('completed', usage);
@@ -184,8 +184,8 @@ export class ResponseMachine {
   }
 
   /**
-   * Called when the client has cancelled. The output so far is kept, and its open item becomes incomplete. No event is
-   * emitted for the item.
+   * Called when the client has cancelled the response. The output so far is kept, and its open item becomes incomplete.
+   * No event is emitted for the item.
    */
   cancel(usage: Usage): void {
     this.#close('incomplete');
@@ -195,8 +195,8 @@ export class ResponseMachine {
   }
 
   /**
-   * Called when the generation has failed. The open item is kept in its current state, without `.done` events. `usage`
-   * is null if nothing was generated. failure() emits the response's last events.
+   * Called when the generation has failed. The open item is kept in its current state, without `.done` events. `usage`:
+   * null if no output was generated. failure() emits the response's last events.
    */
   settleFailure(error: ApiError, usage: Usage | null): void {
     if (this.#open instanceof OpenCustomCall) this.#open.flush();

@@ -1,5 +1,5 @@
 // Converts items that Codex writes for its own use and sends in every later turn of a thread. An item with text becomes
-// the standard item with the same meaning. All other items are left out. No side effects.
+// the standard item with the same meaning. All other items are omitted. No side effects.
 import type { OwnItem } from './items.js';
 import type { WireItem } from './schema-items.js';
 
@@ -17,9 +17,9 @@ export type HelperItem = Extract<
 >;
 
 export interface ReadHelper {
-  /** The converted item. Null: the whole item was left out. */
+  /** The converted item; null if the whole item was omitted. */
   item: OwnItem | null;
-  /** Paths of the items and parts that were left out. */
+  /** Paths of the omitted items and parts. */
   leftOut: string[];
 }
 

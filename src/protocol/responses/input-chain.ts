@@ -1,4 +1,4 @@
-// Looks up what a request refers to in storage: the chain of responses that it continues, and items by ID.
+// Looks up the stored data that a request refers to: the chain of responses that it continues, and items by ID.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { ServedModel } from '../../generation/served-models.js';
@@ -23,11 +23,11 @@ export interface Continued {
    * than once.
    */
   release(): void;
-  /** The conversation that the items of the chain belong to. Absent: the chain consists of earlier responses. */
+  /** The conversation to which the chain's items belong. Absent if the chain consists of earlier responses. */
   head?: ConversationHead;
 }
 
-/** The request fields that name the items in front of its input: a previous response or a conversation. */
+/** The request fields that identify the items preceding its input: a previous response or a conversation. */
 type Before = Pick<ParsedCreate, 'previousId' | 'conversationId'>;
 
 export const NOTHING_BEFORE: Continued = { chain: [], base: null, tail: [], release: () => undefined };
@@ -72,7 +72,7 @@ async function findConversation(
       turns.push((turn = { input: [], output: [] }));
     (item.output === true ? turn.output : turn.input).push(item);
   }
-  // Items of a conversation have no model, so each request that continues a conversation must name one.
+  // A conversation's items have no model, so each request that continues a conversation must name one.
   const shared = {
     organizationId,
     model: '',
@@ -206,8 +206,8 @@ export async function readContent(
 }
 
 /**
- * Reads the referenced items that are not in the chain, up to a maximum total size. If any items are left out, the
- * input reader rejects the request.
+ * Reads the referenced items that are not in the chain, up to a maximum total size. If any items are omitted, the input
+ * reader rejects the request.
  */
 function findItems(
   ids: readonly string[],

@@ -1,4 +1,4 @@
-// Stores the bytes of images with their items. A continued chain uses these bytes, so later changes to the content at a
+// Stores the bytes of images with their items. A continued chain uses these bytes, so later changes to the image at a
 // URL have no effect. No side effects.
 import type { Message } from '../../generation/types.js';
 import type { StoredItem } from '../../storage/response-store.js';

@@ -1,5 +1,5 @@
 // GET /v1/responses/{id}/input_items: pages through the items from which a response was generated, including its chain.
-// Items are listed in the form in which they are stored; only images depend on the query. Event-loop thread only.
+// Items are listed as stored; only images depend on the query. Event-loop thread only.
 import type { ItemPage as StoredPage, StoredItem } from '../../storage/response-store.js';
 import { readPageQuery, type PageQuery } from '../page-query.js';
 import { HIDDEN } from './items.js';
@@ -35,7 +35,7 @@ export function itemPage({ items, more }: StoredPage, imageUrls: boolean): ItemP
   };
 }
 
-/** An item's lists that may contain images. */
+/** Item members that are lists and may contain images. */
 const LISTS = ['content', 'output'] as const;
 
 function shown(stored: StoredItem, imageUrls: boolean): Readonly<Record<string, unknown>> {

@@ -17,8 +17,8 @@ import { validateCreateInSlices, parseCreate } from './parse.js';
 const PATH = '/v1/responses/input_tokens';
 
 /**
- * Fields that affect the prompt. `max_output_tokens` does so if it leaves no room for reasoning, and because it
- * determines what truncation drops.
+ * Fields that affect the prompt. `max_output_tokens` affects it if it leaves no room for reasoning, and because it
+ * determines how much truncation drops.
  */
 const FIELDS = [
   'model',

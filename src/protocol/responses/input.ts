@@ -41,11 +41,11 @@ export interface InputContext {
   /** Whether a reference to unknown reasoning is an error. */
   rejects: boolean;
   chain: readonly ChainedResponse[];
-  /** The request parameter that named the chain, for error messages. Absent: previous_response_id. */
+  /** The request parameter that named the chain, for error messages. Defaults to previous_response_id. */
   chainParam?: 'conversation' | undefined;
   /** Stored items that the request refers to; see references(). */
   items: ReadonlyMap<string, StoredItem>;
-  /** Labels of the MCP servers in the request's `tools`. Absent: this server uses no MCP servers. */
+  /** Labels of the MCP servers in the request's `tools`. Absent if this server uses no MCP servers. */
   mcpLabels?: readonly string[] | undefined;
 }
 
@@ -54,17 +54,17 @@ export interface ReadInput {
   own: InputItem[];
   /** The messages of the chain and the input. */
   messages: Message[];
-  /** The reasoning and other items that the model will not see. */
+  /** The reasoning and other items that are not passed to the model. */
   leftOut: LeftOut[];
-  /** Tool lists in items that add tools. */
+  /** Tool lists from items that add tools. */
   tools: ToolList[];
-  /** ID of the item with which the prompt starts, after the system messages. Null: it starts with the first item. */
+  /** ID of the prompt's first item after the system messages; null if the prompt starts with the very first item. */
   windowStart: string | null;
   /** Number of summaries in the prompt. */
   compactions: number;
   /** Calls that the client has approved in this request. */
   approved: ApprovedCall[];
-  /** Returns the tools that an MCP server has listed in the conversation, or null. */
+  /** Returns the tools listed by an MCP server in the conversation, or null. */
   listed(label: string): readonly McpTool[] | null;
   /**
    * Whether the input ends with a compaction_trigger item, so that the conversation is compacted instead of continued.
@@ -72,7 +72,7 @@ export interface ReadInput {
   isTrigger: boolean;
 }
 
-/** A decrypted value. `replaces`: it is a summary that replaces all items before it. */
+/** A decrypted value. `replaces`: whether it is a summary that replaces all items before it. */
 type Opened = Unsealed & { replaces?: boolean };
 
 /** The decrypted values of the input's items, by item index. Null stands for reasoning that could not be decrypted. */
@@ -101,8 +101,8 @@ export function references(input: readonly WireItem[]): string[] {
 
 /**
  * Decrypts the encrypted content of summaries and reasoning. Throws ApiError 400 invalid_encrypted_content for a
- * summary that this service did not create for this organization. If `rejects` is set, reasoning from elsewhere is an
- * error, too. `param`: the request parameter that contains the items.
+ * summary that this service did not create for this organization. If `rejects` is set, also throws for reasoning that
+ * was not created here. `param`: the request parameter that contains the items.
  */
 export function openSeals(
   input: readonly WireItem[],
@@ -149,7 +149,7 @@ export function readInput(input: string | readonly WireItem[], seals: OpenedSeal
 }
 
 interface Placed {
-  /** An item. `unknown`: a reasoning item of which only the ID is known. */
+  /** An item. `unknown`: a reasoning item that is known only by its ID. */
   kept: KeptItem | { type: 'unknown' };
   images: readonly Uint8Array[] | undefined;
   path: string;
@@ -171,7 +171,7 @@ class Reader {
 
   /**
    * Items of the chain by ID, regardless of the status of their response. If an ID occurs several times, the first item
-   * counts.
+   * is used.
    */
   readonly #chain = new Map<string, StoredItem>();
   readonly #ownIds = new Set<string>();
@@ -360,7 +360,7 @@ class Reader {
         return;
       case 'function_call':
       case 'custom_tool_call':
-        // A call that was cut off by a limit and has no result is incomplete, so it is left out.
+        // A call that was cut off by a limit and has no result is incomplete, so it is omitted.
         if (kept.status === 'incomplete' && !answered.has(kept.call_id)) return;
         conversation.call(
           {
@@ -426,7 +426,7 @@ class Reader {
     conversation.result(call.id, result, path);
   }
 
-  /** A call without a decision is left out, as a call of a function without a result. */
+  /** A call without a decision is omitted, like a function call without a result. */
   #approvalRequest(conversation: Conversation, kept: HostedItem, path: string, mcp: McpItems): void {
     const call = callOf({ ...kept });
     const decision = mcp.decision(kept.id);
@@ -445,7 +445,7 @@ class Reader {
     if (decision.approve && decision.place.isOwn) this.#approved.push(call);
   }
 
-  /** Null: the reasoning is left out. */
+  /** Returns null if the reasoning is omitted. */
   #reasoning(
     kept: Extract<KeptItem, { type: 'reasoning' }>,
     opened: Opened | null | undefined,
@@ -484,7 +484,7 @@ class Reader {
 const isSystem = ({ kept }: Placed): boolean =>
   kept.type === 'message' && (kept.role === 'system' || kept.role === 'developer');
 
-/** Whether an item is a web search by this server without its results, which the client did not send back. */
+/** Whether an item is a web search by this server whose results the client did not send back. */
 const needsResults = (item: WireItem): item is WireItem & { id: string } =>
   item.type === 'web_search_call' && item.id?.startsWith('ws_') === true && !('results' in item);
 

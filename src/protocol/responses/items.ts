@@ -1,5 +1,5 @@
-// The stored form of items: the wire form with ID, status and parts filled in, however the client wrote them. Items are
-// listed, stored and converted to messages in this form. Pure except for generating IDs.
+// The stored form of items: the wire form with ID, status and parts filled in, regardless of how the client wrote them.
+// Items are listed, stored and converted to messages in this form. Pure except for generating IDs.
 import { apiError } from '../../shared/errors.js';
 import { newItemId, type ItemPrefix } from '../../shared/ids.js';
 import type { StoredItem } from '../../storage/response-store.js';
@@ -19,8 +19,7 @@ export type KeptPart =
 export type Role = 'user' | 'system' | 'developer' | 'assistant';
 
 /**
- * The member of a stored reasoning item that contains the upstream's own block. Clients neither see nor set this
- * member.
+ * The member of a stored reasoning item that contains the upstream's own block. Clients can neither read nor set it.
  */
 export const ORIGIN = 'monolith_origin';
 
@@ -32,10 +31,10 @@ export const withOrigin = (
   [ORIGIN]: origin,
 });
 
-/** The member of a stored web search item that contains the results. Clients see them only if they request them. */
+/** The member of a stored web search item that contains the results. Sent to clients only on request. */
 export const RESULTS = 'monolith_results';
 
-/** Members that clients neither see nor set. */
+/** Members that clients can neither read nor set. */
 export const HIDDEN: ReadonlySet<string> = new Set([ORIGIN, RESULTS]);
 
 export const withResults = (

@@ -6,7 +6,7 @@ import { apiError } from '../../shared/errors.js';
 import { isRecord } from '../entry-limits.js';
 import type { KeptItem } from './items.js';
 
-/** Where an item is in the request, and whether the request itself contains it. */
+/** The path of an item, and whether the request itself contains the item. */
 export interface ItemPlace {
   readonly path: string;
   readonly isOwn: boolean;
@@ -26,11 +26,11 @@ export interface Decision {
   readonly place: ItemPlace;
 }
 
-/** Results of calls that were not run, as the model reads them. */
+/** Results of calls that were not run, as shown to the model. */
 const UNFINISHED = 'The tool call did not finish.',
   NOT_APPROVED = 'The user did not approve this tool call.';
 
-/** The items of MCP servers that are in a conversation. */
+/** The MCP items in a conversation. */
 export class McpItems {
   /** The latest list of each server's tools. */
   readonly #listed = new Map<string, readonly McpTool[]>();
@@ -42,7 +42,10 @@ export class McpItems {
   /** `labels`: the servers that the request uses. */
   constructor(readonly labels: ReadonlySet<string>) {}
 
-  /** Reads an item ahead of all others. Throws ApiError 422 for a second decision about the same call. */
+  /**
+   * Reads an item before all other items are converted. Throws ApiError 422 for a second decision about the same
+   * call.
+   */
   note(kept: KeptItem | { type: 'unknown' }, place: ItemPlace): void {
     const item = kept as unknown as Readonly<Record<string, unknown>>;
     switch (kept.type) {
@@ -84,12 +87,12 @@ export class McpItems {
     return typeof item['server_label'] === 'string' && this.labels.has(item['server_label']);
   }
 
-  /** The decision about a request. Null if it is pending or its call was already run. */
+  /** The decision about a request. Null if the decision is pending or the call was already run. */
   decision(id: string): Decision | 'was run' | null {
     return this.#run.has(id) ? 'was run' : (this.#decisions.get(id) ?? null);
   }
 
-  /** Throws ApiError 422 for a decision of the request's own input that responds to no approval request. */
+  /** Throws ApiError 422 for a decision in the request's own input that does not belong to an approval request. */
   check(): void {
     if (this.labels.size === 0) return;
     for (const [id, { place }] of this.#decisions)
@@ -102,7 +105,7 @@ export class McpItems {
   }
 }
 
-/** Returns null for an item without the members of a call. */
+/** Returns null for an item that lacks the members of a call. */
 export function callOf(item: Readonly<Record<string, unknown>>): McpCallFields | null {
   const { id, server_label: label, name, arguments: given } = item;
   return typeof id === 'string' && typeof label === 'string' && typeof name === 'string' && typeof given === 'string'
@@ -110,7 +113,7 @@ export function callOf(item: Readonly<Record<string, unknown>>): McpCallFields |
     : null;
 }
 
-/** The result of an `mcp_call` item as the model reads it. */
+/** The result of an `mcp_call` item, as shown to the model. */
 export function callResult({ output, error }: Readonly<Record<string, unknown>>): string {
   if (typeof output === 'string') return output;
   if (typeof error === 'string') return failureText({ type: 'mcp_protocol_error', code: 0, message: error });
@@ -121,7 +124,7 @@ export function callResult({ output, error }: Readonly<Record<string, unknown>>)
 export const refusalText = ({ reason }: Decision): string =>
   reason === null || reason === '' ? NOT_APPROVED : `${NOT_APPROVED} Reason: ${reason}`;
 
-/** Stands for the result of a call that is still to be run, and of a call that was approved but never run. */
+/** Placeholder for the result of a call that has yet to run, or that was approved but never run. */
 export const PENDING = UNFINISHED;
 
 function isMcpError(error: unknown): error is McpError {

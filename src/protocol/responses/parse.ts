@@ -38,20 +38,23 @@ export interface ParseContext {
   organizationId: string;
   sealer: Sealer;
   foreignThinking?: ForeignThinking | undefined; // absent: drop
-  /** Absent: this server runs no web searches. */
+  /** Absent if this server runs no web searches. */
   webSearch?: object | undefined;
-  /** Absent: this server uses no MCP servers. */
+  /** Absent if this server uses no MCP servers. */
   mcp?: { readonly settings: McpSettings } | undefined;
 }
 
 export interface ParseOptions {
-  /** True: nothing is generated, even if the body requests a generation. */
+  /** If true, no output is generated, even if the body requests a generation. */
   prewarm?: boolean;
-  /** True: the caller reports a missing model itself, because it does not take the model from a continued response. */
+  /**
+   * If true, the caller reports a missing model itself, because it does not take the model from a continued
+   * response.
+   */
   looksAtModel?: boolean;
 }
 
-/** The objects that the request refers to. The caller looks them up. */
+/** The stored objects that the request refers to. The caller looks them up. */
 export interface ContentContext {
   model: ServedModel;
   /** The chain named by `previousId`, root first; [] if there is none. See findChain(). */
@@ -61,7 +64,7 @@ export interface ContentContext {
    * Absent means 0.
    */
   unsaved?: number;
-  /** The conversation that the items of the chain belong to. Absent: the chain consists of earlier responses. */
+  /** The conversation to which the chain's items belong. Absent if the chain consists of earlier responses. */
   head?: ConversationHead | undefined;
   /** The stored items found for `references`. */
   items?: ReadonlyMap<string, StoredItem> | undefined;
@@ -70,14 +73,17 @@ export interface ContentContext {
 }
 
 export interface ParsedCreate {
-  /** Null: use the previous response's model. */
+  /** Null to use the previous response's model. */
   model: string | null;
   previousId: string | null;
-  /** ID of the conversation that the request continues. The request's input and output are added to it. Null: none. */
+  /**
+   * ID of the conversation that the request continues. The request's input and output are added to it. Null if
+   * none.
+   */
   conversationId: string | null;
-  /** IDs of stored items that the input refers to. Items of the chain may be among them. */
+  /** IDs of stored items that the input refers to. May include items of the chain. */
   references: readonly string[];
-  /** Runs the checks that come after the model lookup. Throws ApiError 422 or 404 item_not_found. */
+  /** Runs the checks that follow the model lookup. Throws ApiError 422 or 404 item_not_found. */
   content(context: ContentContext): CreateGeneration;
 }
 
@@ -91,30 +97,33 @@ export interface CreateGeneration {
   previousId: string | null;
   /**
    * The conversation to which the input and the output are added. `count`: the number of its items that this response
-   * has read as input. Null: none.
+   * has read as input. Null if none.
    */
   storedConversation: { readonly id: string; readonly count: number } | null;
   /** `base`: the last stored response of the chain. `tail`: the responses after it, which are not stored. */
   base: string | null;
   tail: readonly ChainedResponse[];
-  /** The chain is not erased until this is called. May be called more than once. */
+  /** Releases the chain, which is protected from erasure until then. May be called more than once. */
   release(): void;
   store: boolean;
   background: boolean;
   stream: boolean;
-  /** The conversation is compacted instead of continued: the response's only output item is the summary. */
+  /**
+   * Whether the conversation is compacted instead of continued, in which case the summary is the response's only
+   * output item.
+   */
   compactsOnly: boolean;
-  /** When to compact the conversation. Null: never. */
+  /** When to compact the conversation; null = never. */
   compaction: Compaction | null;
   /** ID of the latest compaction item that replaces all earlier items, or null. */
   windowStart: string | null;
   /** Number of summaries in the prompt. */
   compactions: number;
-  /** Whether nothing is generated: the prompt is validated and its prefix is cached. */
+  /** If true, no output is generated: the prompt is only validated and its prefix cached. */
   prewarm: boolean;
-  /** The ID of the response whose prompt is compared with this request's prompt. Null: none. */
+  /** The ID of the response whose prompt is compared with this request's prompt; null if none. */
   comparedId: string | null;
-  /** Whether reasoning text goes into `summary` instead of `content`. */
+  /** Whether reasoning text is returned in `summary` instead of `content`. */
   summarize: boolean;
   /** Reasoning items have `encrypted_content`. */
   sealReasoning: boolean;
@@ -136,8 +145,8 @@ export function validateCreateInSlices(body: unknown): Iterator<unknown> | null 
 }
 
 /**
- * `body` is a create, input_tokens or compact request; they share their fields. Throws ApiError 400 for a body that is
- * not a valid request or contains an encrypted value that cannot be decrypted.
+ * `body` is a create, input_tokens or compact request; all three share the same fields. Throws ApiError 400 for a body
+ * that is not a valid request or contains an encrypted value that cannot be decrypted.
  */
 export function parseCreate(body: unknown, context: ParseContext, options: ParseOptions = {}): ParsedCreate {
   const tooLong = overlong(body);

@@ -10,8 +10,8 @@ import type { EventSource } from './stored-stream.js';
 
 const LOOK_MS = 1_000;
 /**
- * The final state is stored before the last events are logged. If they are still missing after this many polls, they
- * will never arrive.
+ * The final state is stored before the last events are logged. If the last events are still missing after this many
+ * polls, they are assumed lost.
  */
 const PATIENCE = 3;
 
@@ -28,8 +28,8 @@ export class RemoteRun implements EventSource {
   ) {}
 
   static async open(responses: ResponseStore, bus: ThreadBus, organizationId: string, id: string): Promise<RemoteRun> {
-    // if the response has ended, its last events are read now, because the response may be deleted while its events are
-    // being sent
+    // If the response has ended, its last events are read now, because the response may be deleted while its events are
+    // being sent.
     return new RemoteRun(responses, bus, organizationId, id, await endOf(responses, id));
   }
 
@@ -49,7 +49,7 @@ export class RemoteRun implements EventSource {
       this.ended = events.some(isTerminal);
       return events;
     }
-    // A client that has received the last event, or claims to have received it, is not sent the end again.
+    // A client that has (or claims to have) received the last event is not sent the end again.
     const last = await this.responses.lastEvent(this.id);
     if (last !== null && isTerminal(last)) {
       this.ended = last.sequence <= after; // otherwise, it was logged just after the log was read
@@ -61,7 +61,7 @@ export class RemoteRun implements EventSource {
     if (isUnfinished(record.status)) return events;
     this.ended = true;
     const resource = record.resource as unknown as ResponseResource;
-    // no client has been sent any other events, so the numbers are free
+    // No client has been sent any other events, so the numbers are free.
     if (last === null) return replayEvents(resource, 'openai').filter(({ sequence }) => sequence > after);
     return last.sequence < after ? events : terminalEvents(resource, last.sequence + 1);
   }

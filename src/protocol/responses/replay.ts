@@ -255,7 +255,7 @@ const RENAMED: Readonly<Record<EventDialect, readonly [from: string, to: string]
   openresponses: ['response.reasoning_text.', 'response.reasoning.'],
 };
 
-/** Returns a logged event under the names of `dialect`, which may differ from the dialect in which it was logged. */
+/** Returns a logged event with the names of `dialect`, which may differ from the dialect in which it was logged. */
 export function inDialect(event: StoredEvent, dialect: EventDialect): StoredEvent {
   const [from, to] = RENAMED[dialect];
   if (!event.type.startsWith(from)) return event;

@@ -76,7 +76,7 @@ export interface WebSearchItem {
   };
   results?: { title: string; url: string; text: string }[];
 }
-/** The tools of an MCP server that the model is offered. */
+/** The tools of an MCP server that are offered to the model. */
 export interface McpListItem {
   id: string;
   type: 'mcp_list_tools';
@@ -201,9 +201,9 @@ export interface ResponseResource extends ResourceEcho {
   output: OutputItem[];
   service_tier: 'default';
   usage: WireUsage | null;
-  /** Present if the request asked for a comparison and the generation has started. */
+  /** Present if the client requested a comparison and the generation has started. */
   prompt_cache_diagnostics?: PromptCacheDiagnostics;
-  /** Present if there were web searches. */
+  /** Present if web searches were run. */
   tool_usage?: WireToolUsage;
 }
 
@@ -244,7 +244,7 @@ export function wireUsage(usage: Usage): WireUsage {
   };
 }
 
-/** Clients expect counts for all tools, even for tools that this server does not have. */
+/** Clients expect counts for all tools, even for tools that this server does not provide. */
 export const wireToolUsage = (searches: number): WireToolUsage => ({
   image_gen: {
     input_tokens: 0,

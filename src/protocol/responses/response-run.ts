@@ -40,7 +40,7 @@ export interface ResponseRunDeps extends CompactContextDeps {
 }
 
 export interface ResponseRunOptions {
-  /** Receives each event as it is sent. Null for a non-streamed response: nothing is serialized then. */
+  /** Receives each event as it is sent. Null for a non-streamed response, whose events are not serialized. */
   take: ((event: WireEvent) => void) | null;
   /** Names of the raw-reasoning events; see eventDialect(). */
   dialect: EventDialect;
@@ -49,7 +49,7 @@ export interface ResponseRunOptions {
    * for WebSockets.
    */
   errorEvents: boolean;
-  /** Whether response.created lists the reasoning that was left out. True for WebSockets, which have no headers. */
+  /** Whether response.created lists the omitted reasoning. True for WebSockets, which have no headers. */
   namesLeftOut?: boolean;
   /** Reserves memory for this many more bytes of the response. Throws ApiError 503 or 422. */
   hold?: (bytes: number) => void;
@@ -57,7 +57,7 @@ export interface ResponseRunOptions {
   onCompacting?: () => void;
   /** Used instead of the store's save(). Rejects with ApiError 503. */
   save?: (record: ResponseRecord) => Promise<void>;
-  /** Runs a write and repeats it while the storage is unavailable. Absent: a write that fails is not repeated. */
+  /** Runs a write and retries it while the storage is unavailable. If absent, failed writes are not retried. */
   patiently?: (work: () => Promise<void>) => Promise<void>;
   /**
    * Whether bytes of the HTTP response have already been sent. If so, even an error before the first event must be sent
@@ -85,8 +85,8 @@ export interface ResponseRunEnd {
 /**
  * Admits the request and starts generating. The first event is emitted with the engine's first event or, for a
  * background response, before this resolves. Returns null if the client disconnected in the meantime. Throws ApiError
- * 400, 422, 429 or 503 without emitting anything. Releases the chain once the response has been saved or will not be
- * saved.
+ * 400, 422, 429 or 503 without emitting anything. Releases the chain once the response has been saved or is certain not
+ * to be saved.
  */
 export async function startResponseRun(
   deps: ResponseRunDeps,
@@ -218,8 +218,8 @@ export class ResponseRun implements RunSink {
   }
 
   /**
-   * Returns the item with members that clients do not see: the results of a web search, or the upstream's block of
-   * reasoning.
+   * Returns the item including members that are not sent to clients: the results of a web search, or the upstream's
+   * reasoning block.
    */
   #stored(item: OutputItem): Record<string, unknown> {
     const results = this.#machine.results.get(item.id);
@@ -277,7 +277,7 @@ export class ResponseRun implements RunSink {
       this.#guard?.text(event);
       for (const { top } of event.logprobs ?? []) this.#memory.add((1 + top.length) * LOGPROB_BYTES);
     }
-    // If nothing is to be generated, the engine's events after the start only mean that the prompt has been processed.
+    // If no output is requested, the engine's events after the start only mean that the prompt has been processed.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
     if (event.type === 'started' && this.#compactionItem !== null) this.#machine.compaction(this.#compactionItem);
   }
@@ -312,7 +312,7 @@ export class ResponseRun implements RunSink {
     }
   }
 
-  /** Every failure ends up here. An error in this function must not leave `done` pending. */
+  /** Every failure is handled here. An error in this function must not leave `done` pending. */
   async #fail(thrown: unknown): Promise<void> {
     let error = toApiError(thrown);
     this.#unexpected(thrown);

@@ -123,7 +123,7 @@ async function loggedEvents(
 ): Promise<EventSource | null> {
   const last = record.background ? await responses.lastEvent(record.id) : null;
   if (last === null) return null;
-  // If the end of the log is missing, the last events are recreated from the response, unless the client has already
+  // If the end of the log is missing, recreates the last events from the response, unless the client has already
   // received later events.
   let sent = isUnfinished(record.status) || isTerminal(last) || startingAfter > last.sequence;
   const end = await endOf(responses, record.id);

@@ -11,7 +11,7 @@ import { opaque } from '../unread.js';
 
 const text = z.string();
 
-/** IDs under which items are stored and later looked up. */
+/** IDs used to store items and to look them up later. */
 const storedId = clientId().refine(isWhole, { error: BROKEN_TEXT });
 /** IDs of items that clients send back. An empty string counts as absent. */
 const itemId = z.string().max(MAX_ID).refine(isWhole, { error: BROKEN_TEXT }).nullish();
@@ -35,7 +35,7 @@ const imagePart = z
   })
   .meta({ anyOf: [given('image_url', { type: 'string' }), given('file_id', { type: 'string' })] });
 
-/** All kinds of parts. Content checks decide which roles may contain which parts. */
+/** All part types. Content checks decide which roles may contain which parts. */
 export const partSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('input_text'), text }),
   z.object({ type: z.literal('output_text'), text }),
@@ -92,12 +92,12 @@ export const hostedItemTypes = [
   'mcp_approval_response',
 ] as const;
 
-/** Codex items that this server cannot read. They are left out and listed in `x-ignored-content`. */
+/** Codex items that this server cannot read. They are omitted and listed in `x-ignored-content`. */
 const leftOutItemTypes = ['ghost_snapshot', 'other'] as const;
-/** Compaction items of other Codex versions. They are left out and listed if this server did not create them. */
+/** Compaction items of other Codex versions. They are omitted and listed if this server did not create them. */
 const summaryItemTypes = ['compaction_summary', 'context_compaction'] as const;
 
-/** A message between Codex's agents. Parts without text are left out and listed. */
+/** A message between Codex's agents. Parts without text are omitted and listed. */
 const agentMessage = z.object({
   type: z.literal('agent_message'),
   id: itemId,
@@ -125,8 +125,8 @@ const customTool = z.object({
 
 /**
  * Hosted tools and any other entries in the list, which are not validated here: web search tools are read by
- * web-search.ts, and the others are ignored. `abort`: otherwise, the union would select this branch for its error
- * reports.
+ * web-search.ts, and the others are ignored. `abort` is set because the union would otherwise select this branch for
+ * its error reports.
  */
 const otherTool = opaque(
   z.looseObject({

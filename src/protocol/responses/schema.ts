@@ -50,7 +50,7 @@ const HOSTED_TOOLS = [
   'tool_search',
   'programmatic_tool_calling',
 ];
-/** Families of tool types whose names end with a date or a version. */
+/** Families of tool types whose names end in a date or version. */
 const HOSTED_FAMILIES = [/^web_search/, /^computer/];
 const isHosted = (type: string): boolean =>
   HOSTED_TOOLS.includes(type) || HOSTED_FAMILIES.some((family) => family.test(type));

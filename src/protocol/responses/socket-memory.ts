@@ -44,7 +44,7 @@ export class SocketMemory {
     const size = await this.responses.size(organizationId, base);
     const stored = await enqueue(size, () => this.responses.chain(organizationId, base));
     if (stored === null) {
-      // the stored part was deleted in the meantime, so the unsaved part is dropped too
+      // The stored part was deleted in the meantime, so the unsaved part is dropped too.
       this.#entries.delete(id);
       throw previousNotFound(id);
     }
@@ -52,7 +52,7 @@ export class SocketMemory {
   }
 
   /**
-   * Adds a response that can be continued. `size`: number of bytes that the response keeps in memory unless it was
+   * Adds a response that can be continued. `size`: number of bytes that the response takes in memory unless it was
    * saved.
    */
   remember(record: ChainedResponse, saved: boolean, continued: Entry, size: number): void {

@@ -7,7 +7,7 @@ const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
 /** A `response.create` message: the body of a create request, and the fields that exist only for WebSockets. */
 export interface CreateMessage {
   body: Record<string, unknown>;
-  /** False: only prepares the prefix cache. The input may be empty then. */
+  /** If false, only prepares the prefix cache. In that case, the input may be empty. */
   generate: boolean;
 }
 
@@ -52,7 +52,7 @@ export function toCreate(message: Fields): CreateMessage {
   return { body, generate: generate !== false };
 }
 
-/** Returns the error message for a turn that fails before its response is created. It is the turn's only message. */
+/** Returns the error message for a turn that fails before its response is created. This is the turn's only message. */
 export function errorMessage(error: ApiError, streamId: string | null): string {
   const { status, type, code, message, param } = error;
   const headers = status === 429 || status === 503 ? { headers: retryHeaders(error) } : {};
@@ -74,6 +74,6 @@ function retryHeaders(error: ApiError): Record<string, string> {
 
 /** Returns the event's JSON with the turn's stream ID added. */
 export function withStreamId(data: string, streamId: string | null): string {
-  // a stream ID needs no escaping; see STREAM_ID
+  // A stream ID needs no escaping; see STREAM_ID.
   return streamId === null ? data : `${data.slice(0, -1)},"stream_id":"${streamId}"}`;
 }

@@ -33,13 +33,13 @@ const OVERTIME_MS = 600_000;
 const SMALL_MESSAGE = 65_536;
 
 export interface SocketDeps extends ResponseRunDeps {
-  /** Undefined: files in messages are refused. */
+  /** If undefined, files in messages are refused. */
   fileInputs?: FileInputs | undefined;
   settings: DialectSettings & ResponseRunDeps['settings'];
   maxAgeS: Config['ws']['max_age_s'];
   /**
-   * Maximum message size in bytes. It also limits the total size of all queued messages, and responses that can be
-   * continued may take up to twice as much memory.
+   * Maximum message size in bytes. Also limits the total size of all queued messages. Responses that can be continued
+   * may take up to twice as much memory.
    */
   maxMessageBytes: number;
   /** How long a turn may continue after the connection has reached its maximum age, in ms. */
@@ -362,8 +362,8 @@ class Session implements SocketListener {
 }
 
 /**
- * Adapts a turn to Caller, for the code that all formats share. For the reason why it is a class, see ExchangeCaller in
- * caller.ts.
+ * Adapts a turn to the Caller interface, which the code shared by all formats uses. It is a class for the reason given
+ * for ExchangeCaller in caller.ts.
  */
 class TurnCaller implements Caller {
   readonly identity: Caller['identity'];

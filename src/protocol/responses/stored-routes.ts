@@ -1,4 +1,4 @@
-// Routes of a stored response under /v1/responses/{id}: retrieve it, list its input, cancel it, delete it. They do not
+// Routes for a stored response under /v1/responses/{id}: retrieve it, list its input, cancel it, delete it. They do not
 // count toward the generation limits. Event-loop thread only.
 import { ApiError, apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -120,8 +120,8 @@ function notFound(exchange: Exchange): ApiError {
 }
 
 /**
- * Reads a value. Throws a 400 immediately, but defers any other error until the value is used, because the response
- * must first be found to exist.
+ * Reads a value. Throws a 400 immediately, but defers any other error until the value is used, because the existence of
+ * the response must be checked first.
  */
 function shapeFirst<T>(read: () => T): () => T {
   try {

@@ -1,5 +1,5 @@
-// The foreground responses that are being generated. They are not stored yet, but a client that tries to cancel such a
-// response gets an explanation instead of "not found". Event-loop thread only; other threads are queried over the bus.
+// Tracks foreground responses that are being generated. They are not stored yet, but a client that tries to cancel one
+// gets an explanation instead of "not found". Event-loop thread only; other threads are queried over the bus.
 
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { ResponseRecord } from '../../storage/response-store.js';
@@ -30,8 +30,8 @@ export class RunningResponses {
   }
 
   /**
-   * Queries the other threads. Background responses are excluded: if a background response is still running there but
-   * cannot be read, it has ended as far as clients are concerned.
+   * Queries the other threads. Background responses are excluded: a background response that is still running there but
+   * cannot be read has ended as far as clients are concerned.
    */
   async runningElsewhere(organizationId: string, id: string): Promise<boolean> {
     return (await this.bus.ask('response.running', { organizationId, id, foreground: true })).includes(true);

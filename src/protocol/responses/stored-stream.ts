@@ -1,6 +1,6 @@
 // Streams a stored response's events to a client at the client's reading speed: first the existing events and then,
-// while the response is running, new ones. Nothing is buffered for a slow reader; it is served from the log when it can
-// read again. Event-loop thread only.
+// while the response is running, new ones. No events are buffered for a slow reader; it is served from the log when it
+// can read again. Event-loop thread only.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../http/exchange.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
@@ -17,7 +17,7 @@ const SLOW_MS = 20;
 export interface EventSource {
   /**
    * Returns consecutive events after number `after`, about `atLeast` of them if available, or null if the source is
-   * gone. If events were lost, returns nothing until the response ends, and then its last events, which contain the
+   * gone. If events were lost, returns no events until the response ends, and then its last events, which contain the
    * full output.
    */
   after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null>;
@@ -46,8 +46,8 @@ export function eventList(events: readonly StoredEvent[]): EventSource {
 }
 
 /**
- * Responds with an event stream that starts after number `after`. It stops when the client disconnects, and ends with
- * an error when the client's key is revoked, which `running` watches for.
+ * Responds with an event stream that starts after number `after`. The stream stops when the client disconnects, and
+ * ends with an error when the client's key is revoked, which `running` detects.
  */
 export function sendEvents(
   exchange: Exchange,

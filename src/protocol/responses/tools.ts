@@ -1,5 +1,5 @@
-// A request's tools: the supported ones, with the names that the model sees, and the types of the ignored ones. No side
-// effects.
+// A request's tools: the supported tools, with the names shown to the model, and the types of the ignored tools. No
+// side effects.
 import { apiError } from '../../shared/errors.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
@@ -13,7 +13,7 @@ import type { WireMcpChoice, WireTool, WireToolChoice, WireToolName } from './re
 import type { CreateEnvelope } from './schema.js';
 import type { ToolEntry } from './schema-items.js';
 
-/** The name of a tool as the client knows it. */
+/** The client's name for a tool. */
 export interface ToolName {
   name: string;
   namespace: string | null;
@@ -35,27 +35,27 @@ export interface ReadTools {
   wire: WireTool[];
   /** Types of the ignored tools, without duplicates. */
   ignored: string[];
-  /** The web search that this server runs. Null: none. */
+  /** The web search that this server runs; null if none. */
   search: ReadSearch | null;
   /** The MCP servers whose tools this server calls. */
   mcp: McpServer[];
-  /** Paths of fields of server-side tools without effect. */
+  /** Paths of fields of server-side tools that have no effect. */
   ignoredFields: string[];
 }
 
-/** Settings for reading the tools that this server runs. */
+/** Settings for the tools that this server runs. */
 export interface HostedPolicy {
   /** Whether this server runs web searches. */
   searches: boolean;
   /** The request's maximum number of calls of such tools, or null. */
   maxCalls: number | null;
-  /** Absent: this server uses no MCP servers. */
+  /** Absent if this server uses no MCP servers. */
   mcp?: McpPolicy;
   /** Returns the tools that an MCP server has listed in the conversation, or null. */
   listed(label: string): readonly McpTool[] | null;
 }
 
-/** Returns the name that the model sees. */
+/** Returns the name shown to the model. */
 export const modelName = (name: string, namespace: string | null | undefined): string =>
   namespace ? `${namespace}__${name}` : name;
 
@@ -166,10 +166,10 @@ export const mcpLabels = (tools: readonly ToolEntry[]): string[] =>
   );
 
 interface ReadChoice {
-  /** Without the tools of MCP servers. */
+  /** Excludes the tools of MCP servers. */
   internal: ToolChoice;
   wire: WireToolChoice;
-  /** With the tools of MCP servers. */
+  /** Includes the tools of MCP servers. */
   mcp: McpChoice;
 }
 
@@ -182,7 +182,7 @@ export function readToolChoice(
     const own = ownToolChoice(choice, read);
     return { ...own, mcp: { mode: own.internal.mode, allowed: null } };
   }
-  // The tools of the servers are not known yet. They are checked when they are (McpToolSet.choice).
+  // The servers' tools are not known yet. They are checked once they are known (McpToolSet.choice).
   const internal: ToolChoice = { mode: read.definitions.length === 0 ? 'none' : 'auto', allowed: null };
   const none = { names: [], tools: [] };
   if (choice == null || typeof choice === 'string') {
@@ -261,7 +261,7 @@ function wireName(type: WireToolName['type'], name: string, namespace: string | 
   return { type, name, ...(namespace ? { namespace } : {}) };
 }
 
-/** Throws ApiError 422 tool_not_found if a tool has this name but not this type. */
+/** Throws ApiError 422 tool_not_found if the tool with this name has a different type. */
 function checkType({ type, name, namespace }: WireToolName, tools: readonly ToolDefinition[]): void {
   const seen = modelName(name, namespace);
   const found = tools.find((tool) => tool.name === seen);

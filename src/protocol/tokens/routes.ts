@@ -22,7 +22,7 @@ const MAX_TOKENS = 1_000_000;
 export const tokenizeSchema = z.object({
   model: z.string().nullish(),
   prompt: z.string().nullish(),
-  /** An alternative to `prompt`. It can be accompanied by other chat completions fields. */
+  /** An alternative to `prompt`. Can be accompanied by other chat completions fields. */
   messages: z.array(z.unknown()).nullish(),
   add_special_tokens: z.boolean().nullish(),
   return_token_strs: z.boolean().nullish(),
@@ -152,7 +152,7 @@ async function applyTemplate(deps: Deps, exchange: Exchange): Promise<void> {
 
 async function detokenize(deps: Deps, exchange: Exchange): Promise<void> {
   const overlong = (exchange.body as { tokens?: unknown } | null)?.tokens;
-  // Checked before the schema, which would report an error for each entry.
+  // Checked before schema validation, which would report an error for each entry.
   if (Array.isArray(overlong)) {
     if (overlong.length > MAX_TOKENS)
       throw apiError('array_too_long', `tokens may have at most ${MAX_TOKENS} entries.`, 'tokens');

@@ -18,7 +18,7 @@ export interface AdaptersContext extends AppContext {
   engines: Engines;
   models: Models;
   secrets: Secrets;
-  /** Not used directly. It must be opened first, because adapters may apply to the models that it adds. */
+  /** Not used directly, but must be opened first, because adapters can belong to the models that it adds. */
   dynamicModels: DynamicModelsModule;
 }
 

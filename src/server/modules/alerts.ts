@@ -1,4 +1,4 @@
-// Alerts for operators. The primary thread measures and sends; every thread serves the operators' routes.
+// Operator alerts. The primary thread takes measurements and sends alerts; every thread serves the operators' routes.
 
 import { AlertDesk } from '../../alerts/alert-desk.js';
 import { AlertWatch } from '../../alerts/alert-watch.js';
@@ -83,7 +83,7 @@ export function openAlerts({
         ? { conditions, unmeasured: new Set(['budget']) }
         : { conditions: [...conditions, ...spentNow], unmeasured: new Set() };
     };
-    /** Null: the spent budgets are not known yet. */
+    /** Null if the spent budgets are not known yet. */
     const budgetConditions = async (): Promise<Condition[] | null> => {
       const all = await budgets.all();
       if (all.size === 0) return [];

@@ -19,9 +19,9 @@ import type { Recorders } from './recorders.js';
 import type { Storage } from './storage.js';
 
 export interface Batches extends Module {
-  /** Starts no more requests of batches, and stops and releases the running ones. */
+  /** Stops starting batch requests, and stops and releases the running ones. */
   drain(): void;
-  /** Makes the batch runner of this thread, if there is one, look for work. */
+  /** Notifies this thread's batch runner, if there is one, that there may be work. */
   wake(): void;
 }
 

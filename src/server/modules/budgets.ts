@@ -1,4 +1,4 @@
-// Budgets that stop requests: the primary thread computes which are spent, and every HTTP worker checks them.
+// Budgets that block requests: the primary thread computes which budgets are spent, and every HTTP worker checks them.
 
 import { BudgetGate } from '../../admission/budget-gate.js';
 import type { ThreadBus } from '../../shared/bus.js';
@@ -10,7 +10,10 @@ import type { Storage } from './storage.js';
 
 export interface Budgets extends Module {
   readonly budgetGate: BudgetGate;
-  /** The spent budgets that stop requests; null before they are computed, and on other threads than the primary one. */
+  /**
+   * The spent budgets that block requests; null before they are computed, and on all threads except the primary
+   * one.
+   */
   spent(): SpentBudgets | null;
 }
 

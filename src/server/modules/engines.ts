@@ -11,7 +11,7 @@ import type { Storage } from './storage.js';
 
 export interface Engines extends Module {
   readonly pool: ModelPool;
-  /** Connects the storage tier to all engines that are loaded or will be. For the primary thread. */
+  /** Connects the storage tier to all engines, loaded now or later. Primary thread only. */
   connect(tier: Pick<KvTier, 'attach' | 'detach'>): void;
   readonly tuning: EngineTuning;
 }

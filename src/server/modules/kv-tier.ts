@@ -18,7 +18,7 @@ import type { Secrets } from './secrets.js';
 import type { Storage } from './storage.js';
 
 export interface KvTierModule extends Module {
-  /** Null if no pages are kept on disk, or on a thread that is not the primary one. */
+  /** Null if no pages are kept on disk, and on all threads except the primary one. */
   readonly tier: KvTier | null;
 }
 
@@ -36,12 +36,11 @@ const REPORT_MS = 2_000;
 const UNSTORED_S = 600;
 const LOOK_AT = 500;
 /**
- * Interval in ms at which organizations are checked for deletion by another process, and number of organizations per
- * check.
+ * Interval, in ms, between checks for organizations deleted by another process, and number of organizations per check.
  */
 const DELETED_MS = 5_000;
 const DELETED_AT = 200;
-/** Time between two log lines about the same problem. */
+/** Minimum time between two log lines about the same problem. */
 const LOG_MS = 600_000;
 
 /** The directory for KV pages. Backups leave it out. */
@@ -53,7 +52,7 @@ export function openKvTier(context: KvTierContext): Promise<KvTierModule> {
   return openModule(async (undo) => {
     if (!primary) return { tier: null };
     if (storage.tierClient === null) {
-      // Nothing would erase the pages of an earlier process together with their responses.
+      // Otherwise, pages from an earlier process would not be erased together with their responses.
       await rm(pagesFolder(config.data_dir), { recursive: true, force: true });
       return { tier: null };
     }

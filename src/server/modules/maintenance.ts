@@ -8,7 +8,7 @@ import type { AppContext, Module } from '../module.js';
 import type { Mail } from './mail.js';
 import type { Storage } from './storage.js';
 
-/** Time in ms for which finished webhook deliveries are kept. */
+/** How long finished webhook deliveries are kept, in ms. */
 const DELIVERIES_KEPT_MS = 7 * 86_400_000;
 
 export function openMaintenance({

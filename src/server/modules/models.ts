@@ -29,8 +29,8 @@ export interface Models extends Module {
   /** Names and aliases from the configuration. */
   readonly configuredNames: ReadonlySet<string>;
   /**
-   * Models that cannot be served. Call this after loading has finished; from then on, /readyz reports these models.
-   * Throws StartError if the chat templates cannot be checked.
+   * Returns the models that cannot be served. Must be called after loading has finished; after that, /readyz reports
+   * these models. Throws StartError if the chat templates cannot be checked.
    */
   failedModels(): readonly FailedModel[];
 }

@@ -1,4 +1,4 @@
-// Ollama's API: its routes, and who may use them without an API key.
+// Ollama's API: its routes, and which clients may use them without an API key.
 
 import { KeylessOrganization } from '../../accounts/keyless-organization.js';
 import type { Pulls } from '../../dashboard/admin/pulls.js';

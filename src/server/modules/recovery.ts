@@ -1,5 +1,5 @@
-// Ends background responses that no thread generates any longer: at startup, those of the previous process; later,
-// those of lost processes and HTTP workers.
+// Ends background responses that no thread generates any longer: at startup, responses of the previous process; later,
+// responses of lost processes and HTTP workers.
 
 import { endUnfinished } from '../lost-thread.js';
 import type { IsRunning } from '../lost-thread.js';

@@ -34,7 +34,7 @@ export function openSecrets({
 }: SecretsContext): Promise<Secrets> {
   return openModule(async () => {
     // Created before models have loaded, because the server already accepts requests then (and rejects them with 503
-    // model_loading). The configured key must work for the very first request.
+    // model_loading). The configured key must be valid for the very first request.
     if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
     const sealer = await openSealer(state, config.secrets.signing_keys, [...configuredNames]);
     const keys = await openKeyRing(state, config.secrets.signing_keys);

@@ -63,10 +63,13 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   readonly webhooks: WebhookStore;
   readonly files: FileStore;
   readonly uploads: UploadStore;
-  /** Returns the time in seconds since 1970, from the clock of PostgreSQL if it is used, otherwise of this machine. */
+  /**
+   * Returns the time in seconds since 1970, from PostgreSQL's clock if PostgreSQL is used, otherwise from this
+   * machine's clock.
+   */
   readonly wallClock: () => number;
   readonly batches: BatchStore;
-  /** Identifies this process to operators; the same after a restart. */
+  /** Identifies this process to operators. Unchanged after a restart. */
   readonly processName: string;
   readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
   /** Token IDs of tool calls and reasoning. Null if the settings disable them. */

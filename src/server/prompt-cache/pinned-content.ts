@@ -10,7 +10,7 @@ import { parseChat } from '../../protocol/chat-completions/parse.js';
 import { ApiError, apiError } from '../../shared/errors.js';
 import { MAX_PINNED_CHARACTERS, type PromptPin } from '../../shared/wire/prompt-cache.js';
 
-/** `text`: the system prompt, or the request as JSON. It is stored encrypted, for its own purpose. */
+/** `text`: the system prompt, or the request as JSON. It is stored encrypted, with a key that has no other purpose. */
 export interface PinnedContent {
   readonly purpose: Extract<SecretPurpose, 'pinned prompt' | 'pinned request'>;
   readonly text: string;
@@ -61,7 +61,7 @@ function checkMessage(message: unknown, at: number): void {
 }
 
 /**
- * Returns the request of a conversation that starts with this content and a user message. Throws ApiError 400 or 422 if
+ * Returns a request for a conversation that starts with this content and a user message. Throws ApiError 400 or 422 if
  * the content is not valid for the model.
  */
 export function conversationOf({ purpose, text }: PinnedContent, model: ServedModel, turn: string): GenerationRequest {
@@ -83,8 +83,8 @@ export function conversationOf({ purpose, text }: PinnedContent, model: ServedMo
 }
 
 /**
- * The part of the content shown to operators: the start of the system prompt, and the number of tools. Accepts any JSON
- * object, because content that was stored before a check was added must still be shown and unpinned.
+ * Returns the part of the content shown to operators: the start of the system prompt, and the number of tools. Accepts
+ * any JSON object, because content stored before a check was added must still be shown and can be unpinned.
  */
 export function shownOf({ purpose, text }: PinnedContent): { start: string; tools: number } {
   if (purpose === 'pinned prompt') return { start: text, tools: 0 };

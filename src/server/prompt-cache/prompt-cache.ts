@@ -1,5 +1,6 @@
-// The operators' interface to the prompt cache: reports what is in memory and on disk, clears the cache, and pins and
-// unpins prompts. The primary thread does the work. Other threads send commands to it over the bus of the process.
+// The operators' interface to the prompt cache: reports the cache's contents in memory and on disk, clears the cache,
+// and pins and unpins prompts. The primary thread does the work. Other threads send commands to it over the bus of the
+// process.
 
 import type { Organizations } from '../../accounts/organizations.js';
 import type { CacheUse } from '../../engine/kv-tier/cache-tally.js';
@@ -21,10 +22,10 @@ import type {
 import { contentOf } from './pinned-content.js';
 import type { PromptPins } from './prompt-pins.js';
 
-/** Maximum number of listed organizations per model. */
+/** Maximum number of organizations listed per model. */
 const MAX_ORGANIZATIONS = 50;
 /**
- * Timeout of a command in ms. The prefill of a long prompt takes minutes, and its model may have to be loaded first.
+ * Timeout of a command in ms. Prefilling a long prompt can take minutes, and its model may have to be loaded first.
  */
 const ANSWER_MS = 900_000;
 
@@ -104,7 +105,7 @@ export class OwnPromptCache implements PromptCache {
         status.engine.clearCache(organization?.tenant);
         return names;
       });
-    // Memory is cleared before and after the disk, because pages can move between the two in the meantime.
+    // Memory is cleared both before and after the disk, because pages can move between the two in the meantime.
     clearMemory();
     const erased = await disk?.tier.clear(organization?.id ?? null, only?.file ?? null);
     return {
@@ -195,7 +196,7 @@ function totalsOf(uses: readonly CacheUse[]): CacheUseTotals {
   };
 }
 
-/** Runs a command from another thread or from the status socket. Never rejects: errors are part of the answer. */
+/** Runs a command from another thread or from the status socket. Never rejects: errors are part of the response. */
 export async function answerOf(cache: PromptCache, command: PromptCacheCommand): Promise<PromptCacheAnswer> {
   try {
     return { ok: true, result: await cache.run(command) };

@@ -19,18 +19,21 @@ import type { Log } from '../../telemetry/types.js';
 import { shownOf, type PinnedContent } from './pinned-content.js';
 import { compute, sharedPrefix } from './prompt-prefix.js';
 
-/** Interval in ms at which pinned prompts are checked. */
+/** Interval between checks of pinned prompts, in ms. */
 const LOOK_MS = 5_000;
-/** Time in ms between two attempts to restore a prompt's missing pages. Doubled after each, up to MAX_RETRY_MS. */
+/**
+ * Delay, in ms, between two attempts to restore a prompt's missing pages. Doubled after each attempt, up to
+ * MAX_RETRY_MS.
+ */
 const RETRY_MS = 10_000;
 const MAX_RETRY_MS = 600_000;
-/** Maximum time in ms for which warm() waits until the pages are on disk. */
+/** Maximum time, in ms, that warm() waits until the pages are on disk. */
 const STORED_MS = 20_000;
 const STORED_LOOK_MS = 50;
 const SHOWN_CHARACTERS = 80;
 /**
- * Interval in ms at which a complete prompt is rendered again. It is also rendered again when the date changes, because
- * chat templates may contain the time or date.
+ * Interval, in ms, between renderings of a complete prompt. The prompt is also rendered again when the date changes,
+ * because chat templates may contain the time or date.
  */
 const RENDER_MS = 3_600_000;
 const UNREADABLE = 'its text cannot be read, because it was sealed with a key that is missing';
@@ -56,7 +59,7 @@ interface Pin {
    * loaded.
    */
   tokens: Int32Array | null;
-  /** When the prompt was last rendered: performance.now(), and the local date in `renderedOn`. */
+  /** performance.now() of the last rendering. `renderedOn` contains the local date. */
   renderedAt: number;
   renderedOn: string;
   memoryTokens: number;
@@ -193,7 +196,10 @@ export class PromptPins {
     await tier.unpin(id, pin.row.organizationId);
   }
 
-  /** Checks all pinned prompts: removes those of deleted organizations, and restores missing pages of the others. */
+  /**
+   * Checks all pinned prompts: removes the prompts of deleted organizations, and restores missing pages of the
+   * others.
+   */
   async #look(): Promise<void> {
     for (const pin of [...this.#pins.values()]) {
       if (this.#stopped.signal.aborted) return;
@@ -273,7 +279,7 @@ export class PromptPins {
     const status = pool.get(model)?.status;
     const organization = await organizations.get(organizationId);
     if (engine === undefined || organization === null || pin.tokens === null) return;
-    // Without the key of the adapter's weights, the pages of the base model would be pinned.
+    // Without the adapter's cache key, the base model's pages would be pinned.
     if (status?.state !== 'ready') return;
     const state = await tier.pin({
       pin: id,

@@ -7,7 +7,10 @@ import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { conversationOf, type PinnedContent } from './pinned-content.js';
 
-/** Two user messages whose first tokens differ, so that their rendered prompts share only what precedes the message. */
+/**
+ * Two user messages whose first tokens differ, so that their rendered prompts share only the text before the
+ * message.
+ */
 const FIRST_TURNS = ['a', '0'] as const;
 
 const FAILURES: Readonly<Record<string, ErrorCode>> = {
@@ -42,7 +45,7 @@ export interface Computation {
   readonly model: string;
   readonly tokens: Int32Array;
   readonly context: RequestContext;
-  /** The label under which the engine exports the pages (see labels.ts). */
+  /** The label for the exported pages (see labels.ts). */
   readonly label: string;
   readonly signal: AbortSignal;
 }

@@ -1,8 +1,8 @@
 // Decides when a thread runs a full garbage collection. By default, V8 runs one a hundred seconds after the previous
-// one, even while requests are arriving, and also shrinks the young generation. For the next ten seconds, ten times as
-// many collections run, and compiled code that embeds collected objects is recompiled (docs/guides/upstreams.md). A V8
-// flag (Node 24 and later) turns this off. With it, each thread instead runs a full collection after a minute without
-// requests. Event-loop thread only.
+// one, even while requests are arriving, and also shrinks the young generation. For ten seconds after that, ten times
+// as many collections run, and compiled code that embeds collected objects is recompiled (docs/guides/upstreams.md). A
+// V8 flag (Node 24 and later) turns this off. With it, each thread instead runs a full collection after a minute
+// without requests. Event-loop thread only.
 
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -16,7 +16,7 @@ export const TAKES_OVER = Number.parseInt(process.versions.v8, 10) >= 13;
 /** When the young generation is too small, it grows to its maximum in one step instead of doubling repeatedly. */
 const GROWTH = 32;
 
-/** Takes effect for the whole process. Call it before any thread starts. */
+/** Takes effect for the whole process. Must be called before any thread starts. */
 export function tuneCollector(): void {
   setFlagsFromString(`--semi-space-growth-factor=${GROWTH}`);
   if (TAKES_OVER) setFlagsFromString('--memory-reducer-gc-count=0');

@@ -38,7 +38,10 @@ interface Answering {
   readonly idle: Promise<void>;
   readonly exited: Promise<void>;
   descriptor: unknown;
-  /** The worker has been ordered to close. It gets no connections, even if it becomes ready only after the order. */
+  /**
+   * Whether the worker has been ordered to close. If so, it gets no connections, even if it becomes ready only
+   * after the order.
+   */
   ending: boolean;
   /** Why the worker ended, if it reported a reason. */
   reason: string | null;
@@ -47,7 +50,7 @@ interface Answering {
 /** All instances in this process. The process must not exit before their workers have ended. */
 const running = new Set<HttpWorkers>();
 
-/** Ends all HTTP workers, waiting at most `timeoutMs`. Call before process.exit(). */
+/** Ends all HTTP workers, waiting at most `timeoutMs`. Must be called before process.exit(). */
 export async function closeAnsweringThreads(timeoutMs: number): Promise<void> {
   if (running.size === 0) return;
   await Promise.race([Promise.all([...running].map((threads) => threads.close())), sleep(timeoutMs)]);
@@ -125,7 +128,7 @@ export class HttpWorkers {
     await this.#end(thread);
   }
 
-  /** New connections go to the other workers. Running requests have `drain_ms` to finish. */
+  /** New connections are sent to the other workers. Running requests have `drain_ms` to finish. */
   async #drainAndReplace(thread: Answering, reason: string): Promise<void> {
     thread.reason ??= reason;
     this.#release(thread);
@@ -213,7 +216,7 @@ export class HttpWorkers {
       this.#ended(thread);
       exited.resolve();
     });
-    // If nothing awaits these promises, a rejection is only logged.
+    // If these promises are not awaited, a rejection is only logged.
     for (const { promise } of [opened, loaded]) promise.catch(() => undefined);
     return thread;
   }

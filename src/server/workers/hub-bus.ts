@@ -1,6 +1,7 @@
 // The message bus of a server with several threads: a star with the main thread at the center. Every worker has one
-// message port to the main thread, which forwards a worker's publications and asks to the other workers, so workers
-// need not know each other. Ports do not keep a thread alive. Each class is used only on its own thread.
+// message port to the main thread, which forwards a worker's publications and asks to the other workers, so that
+// workers need no references to each other. Ports do not keep a thread alive. Each class is used only on its own
+// thread.
 
 import type { MessagePort } from 'node:worker_threads';
 import type { BusTopics, ThreadBus, Topic } from '../../shared/bus.js';
@@ -126,7 +127,7 @@ export class HubBus implements ThreadBus {
     this.#listeners = new Listeners(onError);
   }
 
-  /** `port` leads to the worker with that index. Any previous worker with the same index is removed. */
+  /** `port`: port of the worker with this index. Any previous worker with the same index is removed. */
   add(index: number, port: MessagePort): void {
     this.remove(index);
     const worker = { port, asks: new Asks() };

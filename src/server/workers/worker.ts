@@ -1,8 +1,8 @@
 // An HTTP worker: a thread with its own service, whose HTTP server does not listen but receives connections from the
 // main thread's server. The messages between the worker and the main thread are declared here.
 //
-// A worker must not end while it has connections, because the HTTP library would then end the process. So it is never
-// terminated directly; it is first ordered to close.
+// A worker must not end while it has connections, because the HTTP library would then end the process. Therefore, it is
+// never terminated directly, but first ordered to close.
 import { getHeapStatistics } from 'node:v8';
 import { MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -17,7 +17,7 @@ import { PortBus } from './hub-bus.js';
 
 export interface WorkerStart {
   config: Config;
-  /** Starts at 1. */
+  /** Index of the worker, starting at 1. */
   index: number;
   /** Number of HTTP workers in the server; see thread-count.ts. */
   threads: number;
@@ -46,7 +46,7 @@ export type WorkerNews =
   | { type: 'failing'; reason: string }
   | { type: 'failed'; reason: string };
 
-/** A thread that uses more than this fraction of its heap limit counts as about to run out of memory. */
+/** A thread that uses more than this fraction of its heap limit is considered about to run out of memory. */
 const HEAP_SHARE = 0.92;
 const HEAP_LOOK_MS = 1_000;
 /** Number of event-loop iterations after which all messages passed to this thread have been processed. */
@@ -127,6 +127,6 @@ async function end(): Promise<void> {
 }
 
 DisposableStack.opening((undo) => run(workerData as WorkerStart, undo)).catch((error: unknown) => {
-  // The main thread terminates this worker, but only after it has received the message.
+  // The main thread terminates this worker only after it has received the message.
   send({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
 });

@@ -1,22 +1,22 @@
-// The operators' alerts: incidents, what is measured, and where alerts are sent.
+// Operator alerts: incidents, measurements and destinations.
 
 export const ALERT_KINDS = ['error_rate', 'latency', 'disk', 'budget', 'down'] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
 
-/** An incident sends one message when it begins and one when it ends. */
+/** Each incident sends one message when it is opened and one when it is closed. */
 export type AlertEvent = 'began' | 'ended';
 export type AlertDestinationType = 'mail' | 'webhook' | 'slack';
 
 export interface AlertDelivery {
   /** ID of an AlertDestination. */
   destination: string;
-  /** The destination in a form that can be displayed. */
+  /** The destination, in a form that is safe to display. */
   label: string;
   event: AlertEvent;
-  /** skipped: the recipient gets the same information as an organization's budget notification. */
+  /** skipped: the recipient receives the same information in an organization's budget notification. */
   state: 'pending' | 'delivered' | 'failed' | 'skipped';
   attempts: number;
-  /** The reason of the last failed attempt, or of skipping. */
+  /** Why the last attempt failed or the delivery was skipped. */
   error: string | null;
   /** Time of the last attempt. */
   tried_at: string | null;
@@ -29,15 +29,15 @@ export interface AlertIncident {
   id: string;
   kind: AlertKind;
   title: string;
-  /** The measurement when the incident began, compared with its threshold. */
+  /** The measurement when the incident was opened, compared with its threshold. */
   what: string;
-  /** The process that measured it; null: not specific to a process. */
+  /** The process that took the measurement; null if it is not specific to a process. */
   process: string | null;
   look_at: string;
   began_at: string;
-  /** Null: the incident is active. */
+  /** Null while the incident is active. */
   ended_at: string | null;
-  /** The measurement when the incident ended. */
+  /** The measurement when the incident was closed. */
   end: string | null;
   deliveries: AlertDelivery[];
 }
@@ -45,12 +45,12 @@ export interface AlertIncident {
 /** One measured quantity. */
 export interface AlertMeasure {
   kind: AlertKind;
-  /** Such as "Error rate" or "ttft_p99 of hal-1.0". */
+  /** Name of the measurement, such as "Error rate" or "ttft_p99 of hal-1.0". */
   name: string;
-  /** The current value; null: nothing was measured, see `note`. */
+  /** The current value; null if nothing was measured (see `note`). */
   value: string | null;
   threshold: string;
-  /** unknown: too little was measured. */
+  /** unknown: there is too little data. */
   state: 'ok' | 'alert' | 'unknown';
   note: string | null;
 }
@@ -74,16 +74,16 @@ export interface AlertState {
   object: 'alerts';
   /** Active incidents, newest first. */
   active: AlertIncident[];
-  /** Ended incidents, newest first; at most 50. */
+  /** Closed incidents, newest first; at most 50. */
   recent: AlertIncident[];
-  /** Null: the thread that measures did not respond in time. */
+  /** Null if the thread that takes the measurements did not respond in time. */
   measures: AlertMeasure[] | null;
-  /** Kinds that are not measured because of the settings. */
+  /** Alert kinds that are disabled in the settings. */
   off: AlertKind[];
   destinations: AlertDestination[];
-  /** Empty if the processes cannot watch each other, because there is no shared database. */
+  /** Empty if the processes cannot watch each other because there is no shared database. */
   processes: AlertProcess[];
-  /** Whether another process reports a process that is down. */
+  /** Whether the processes report each other's outages. */
   watches_down: boolean;
 }
 

@@ -14,7 +14,7 @@ export type KeyScope =
 export interface ApiKeyObject {
   id: string;
   organization_id: string;
-  /** The user who created it, or the service account that owns it. Null: the command line. */
+  /** The user who created the key, or the service account that owns it; null if created on the command line. */
   created_by: string | null;
   name: string;
   prefix: string | null;
@@ -28,9 +28,9 @@ export interface ApiKeyObject {
   created_at: string;
   revoked_at: string | null;
   rotated_from: string | null;
-  /** IP addresses and CIDR ranges from which the key may be used. Empty: all addresses. */
+  /** IP addresses and CIDR ranges from which the key may be used. Empty allows all addresses. */
   allowed_addresses: string[];
-  /** Created by a command for its own requests. Lists show it only while it is valid. */
+  /** Whether a command created the key for its own requests. Lists show such keys only while they are valid. */
   temporary: boolean;
 }
 /** The only response that contains the secret. */

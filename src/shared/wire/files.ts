@@ -27,7 +27,7 @@ export interface BatchListItem {
   readonly id: string;
   readonly kind: (typeof BATCH_KINDS)[number];
   readonly endpoint: string;
-  /** Null: not known yet, or the requests may name different models. */
+  /** Null if not known yet, or if the requests may name different models. */
   readonly model: string | null;
   readonly status: BatchState;
   /** Number of requests; 0 while the batch is being validated. */
@@ -41,7 +41,7 @@ export interface BatchListItem {
   readonly created_at: string;
   readonly expires_at: string;
   readonly ended_at: string | null;
-  /** Null: the batch has no such file, or the file no longer exists. */
+  /** Null if the batch has no such file or the file no longer exists. */
   readonly input_file_id: string | null;
   readonly output_file_id: string | null;
   readonly error_file_id: string | null;

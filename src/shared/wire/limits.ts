@@ -1,6 +1,6 @@
 // Rate limits.
 
-/** Null: the limit is off. */
+/** Null means no limit. */
 export interface LimitValues {
   rpm: number | null;
   tpm: number | null;

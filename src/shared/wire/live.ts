@@ -12,7 +12,10 @@ export interface EngineSample {
   pages_total: number;
   pages_free: number;
   pages_cached: number;
-  /** Fraction of prompt tokens found in the prefix cache, 0 to 1; null if there were no prompts in the interval. */
+  /**
+   * Fraction of prompt tokens found in the prefix cache, from 0 to 1; null if there were no prompts in the
+   * interval.
+   */
   prefix_hit_rate: number | null;
   /** Mean milliseconds per step over the interval; null if there was no step. */
   step_ms: number | null;
@@ -24,7 +27,7 @@ export interface EngineSample {
   itl_ms: Percentiles | null;
   /**
    * Time per output token, averaged over stretches of about 16 tokens of a response. Unlike itl_ms, it is not close to
-   * zero when an engine step emits several tokens at once.
+   * zero when an engine step emits several tokens.
    */
   tpot_ms: Percentiles | null;
   preemptions: number;

@@ -14,7 +14,7 @@ export interface LocalModel {
   readonly problem: string | null;
   /** For a loaded model: weights, KV cache pages in use, recurrent state and working buffers. */
   readonly memory_bytes: number | null;
-  /** For a loaded model: the most it may take, with a full KV cache. */
+  /** For a loaded model: maximum memory, with a full KV cache. */
   readonly max_memory_bytes: number | null;
   readonly device: string | null;
   readonly context: number | null;

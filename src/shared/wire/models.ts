@@ -3,11 +3,11 @@
 /** GET …/models: the models that the organization may use, highest tier first. */
 export interface DashboardModel {
   id: string;
-  /** The model to which a LoRA adapter applies; null if this is not an adapter. */
+  /** A LoRA adapter's base model; null if this is not an adapter. */
   adapter_of: string | null;
   display_name: string;
   lifecycle: 'active' | 'deprecated' | 'retired';
-  /** A demonstration model, not for real work. */
+  /** Whether this is a demonstration model that is not meant for real work. */
   demonstration: boolean;
   /** `idle`: unloaded because it was not used; the next request loads it. */
   state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
@@ -15,7 +15,7 @@ export interface DashboardModel {
   load_progress: number | null;
   context_window: number;
   max_output_tokens: number;
-  /** The model's kind of output. Null until the model has been loaded. */
+  /** The model's output type. Null until the model has been loaded. */
   task: 'generation' | 'embedding' | 'ranking' | null;
   /** Vector lengths that an embedding model supports, longest first. */
   embedding_dimensions: number[] | null;
@@ -30,11 +30,11 @@ export interface DashboardModel {
   parameters: number | null;
   quantization: string | null;
   architecture: string | null;
-  /** Number of upstream servers; null if the model runs here. */
+  /** Number of upstream servers; null for a local model. */
   upstream: number | null;
 }
 
-/** POST …/operator/models: serves a downloaded model from now on, including after restarts. */
+/** POST …/operator/models: serves a downloaded model, including after restarts. */
 export interface OperatorServe {
   name: string;
   model: string;
@@ -54,17 +54,17 @@ export interface DiskModel {
   model: string;
   path: string;
   file_bytes: number;
-  /** The model's revision is no longer the head of the hub's branch. */
+  /** Whether the model's revision is no longer the head of the hub's branch. */
   is_old: boolean;
   architecture: string | null;
   parameters: number | null;
-  /** Memory that loading it would take; null if it cannot be loaded (see `problem`). */
+  /** Memory required to load the model; null if it cannot be loaded (see `problem`). */
   memory_bytes: number | null;
   /** Breakdown of memory_bytes: weights, keys and values, recurrent states, activations. */
   memory_plan: { weights: number; kv: number; states: number; activations: number } | null;
   /**
-   * Whether the machine has this much memory. yes: it is available; later: it is in use at the moment; no: the machine
-   * has less.
+   * Whether the machine has this much memory. yes: it is available; later: it is currently in use; no: the machine has
+   * less.
    */
   fits: 'yes' | 'later' | 'no' | null;
   problem: string | null;
@@ -91,7 +91,7 @@ export interface HubModel {
   downloads: number;
   likes: number;
   updated_at: string | null;
-  /** The repository's terms must be accepted on the hub before it can be downloaded. */
+  /** Whether the repository's terms must be accepted on the hub before it can be downloaded. */
   gated: boolean;
 }
 

@@ -14,7 +14,10 @@ export interface OrganizationObject {
   limits: Record<string, LimitValues>;
   /** Whether prompts and responses are stored in the request log. */
   request_text: boolean;
-  /** IP addresses and CIDR ranges from which members can open it on the dashboard. Empty: all addresses. */
+  /**
+   * IP addresses and CIDR ranges from which members can open the organization on the dashboard. Empty allows all
+   * addresses.
+   */
   dashboard_addresses: string[];
 }
 
@@ -48,9 +51,9 @@ export interface ServiceAccountObject {
 
 /** GET, PUT …/organizations/{org}/dashboard-addresses. PUT takes only `allowed_addresses`. */
 export interface DashboardAddresses {
-  /** IP addresses and CIDR ranges. Empty: all addresses. */
+  /** IP addresses and CIDR ranges. Empty allows all addresses. */
   allowed_addresses: string[];
-  /** The address of this request, as the server sees it. */
+  /** The client address of this request, as seen by the server. */
   your_address: string;
   /** Whether the caller is the organization's only owner, so that no other owner could correct the list. */
   only_owner: boolean;
@@ -110,6 +113,6 @@ export interface OperatorOrganizationPatch {
   status?: 'active' | 'suspended';
   limits?: LimitOverrides;
   monthly_token_cap?: number | null;
-  /** Only the empty list: operators can allow all addresses again. */
+  /** Must be empty: operators can only allow all addresses again. */
   dashboard_addresses?: [];
 }

@@ -4,12 +4,12 @@
 export interface DashboardImagePlan {
   width: number;
   height: number;
-  /** Prompt tokens. */
+  /** Number of prompt tokens. */
   tokens: number;
-  /** Tile grid; 1 x 1: a single piece; 0 x 0: a single piece that counts as an overview. */
+  /** Tile grid; 1 x 1 = a single tile; 0 x 0 = a single tile that counts as an overview. */
   columns: number;
   rows: number;
-  /** In the order in which the model reads them; sizes are in pixels, as passed to the vision encoder. */
+  /** In prompt order. Sizes are in pixels, as passed to the vision encoder. */
   pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
 }
 
@@ -34,7 +34,7 @@ export interface SavedContent {
   columns: { model: string; turns: SavedTurn[] }[];
 }
 
-/** …/organizations/{org}/playground/saved. An item that is requested by its ID also has `content`. */
+/** …/organizations/{org}/playground/saved. An item requested by its ID also includes `content`. */
 export interface SavedItem {
   id: string;
   kind: 'preset' | 'conversation';
@@ -42,7 +42,7 @@ export interface SavedItem {
   /** Whether the organization's members can see the item. */
   shared: boolean;
   own: boolean;
-  /** The owner's name. */
+  /** Name of the item's owner. */
   by: string;
   created_at: string;
   expires_at: string | null;

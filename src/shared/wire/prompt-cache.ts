@@ -7,7 +7,8 @@ export interface CacheUseTotals {
   readonly requests: number;
   readonly prompt_tokens: number;
   /**
-   * Number of prompt tokens whose KV pages were in memory. `disk_tokens`: number whose KV pages were read from disk.
+   * Number of prompt tokens whose KV pages were in memory. `disk_tokens`: number of prompt tokens whose KV pages were
+   * read from disk.
    */
   readonly memory_tokens: number;
   readonly disk_tokens: number;
@@ -35,8 +36,8 @@ export interface CachedModel {
   readonly names: readonly string[];
   readonly file: string;
   /**
-   * KV cache in memory: number of all pages, of free pages, and of cached pages that no request uses. Null if the model
-   * is not loaded.
+   * KV cache in memory: total number of pages, number of free pages, and number of cached pages that no request uses.
+   * Null if the model is not loaded.
    */
   readonly memory: { readonly pages: number; readonly free_pages: number; readonly cached_pages: number } | null;
   readonly disk: CacheOnDisk;
@@ -81,7 +82,7 @@ export interface PromptCacheCleared {
   readonly disk_bytes: number;
 }
 
-/** What to clear: a model by public name, and an organization by ID or name. Null means all. */
+/** What to clear: a model by public name, and an organization by ID or name. Null selects all. */
 export interface PromptCacheClear {
   readonly model: string | null;
   readonly organization: string | null;
@@ -89,15 +90,15 @@ export interface PromptCacheClear {
 
 export interface PromptPin {
   readonly model: string;
-  /** Null means the server's first organization. */
+  /** Null selects the server's first organization. */
   readonly organization: string | null;
   /** The system prompt to pin. Null if `request` is given. */
   readonly prompt: string | null;
-  /** The shared part of a chat completions request: system messages, tools and settings of the prompt. */
+  /** The shared part of a chat completions request: system messages, tools and prompt settings. */
   readonly request: Readonly<Record<string, unknown>> | null;
 }
 
-/** A command that is sent to the thread that runs the prompt cache. */
+/** A command for the thread that runs the prompt cache. */
 export type PromptCacheCommand =
   | { readonly type: 'state' }
   | ({ readonly type: 'clear' } & PromptCacheClear)

@@ -28,7 +28,7 @@ export interface RequestObject {
   status: number | null;
   outcome: RequestOutcome;
   code: string | null;
-  /** The error's message, and the parameter that it names. */
+  /** The error message, and the parameter that it names. */
   message: string | null;
   param: string | null;
   client_address: string | null;
@@ -68,7 +68,7 @@ export interface RequestDetail extends RequestObject {
     answer: { choice: number; section: 'reasoning' | 'content' | 'call'; text: string }[];
     cut: boolean;
     /**
-     * The first difference between this prompt and the one with which it was compared. `at`: number of equal tokens
+     * The first difference between this prompt and the earlier prompt used for comparison. `at`: number of equal tokens
      * before the difference.
      */
     difference: { at: number; before: string; earlier: string; current: string } | null;

@@ -11,7 +11,7 @@ export interface StoredResponseObject {
   preview: string | null;
 }
 
-/** One item of a conversation. `cut`: the text is truncated. */
+/** One item of a conversation. `cut`: whether the text is truncated. */
 export interface ConversationItem {
   kind: 'message' | 'reasoning' | 'call' | 'result' | 'other';
   role: string | null;
@@ -29,8 +29,8 @@ export interface ConversationTurn {
   output: ConversationItem[];
 }
 /**
- * GET …/responses/{id}: includes all preceding responses, oldest first. `earlier`: number of older ones that are not
- * included.
+ * GET …/responses/{id}: includes all preceding responses, oldest first. `earlier`: number of older responses that are
+ * not included.
  */
 export interface StoredConversation {
   object: 'conversation';

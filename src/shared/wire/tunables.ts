@@ -14,7 +14,7 @@ export interface Tunable {
   help: string;
   /**
    * The flag, environment variable or configuration key that set the default at this startup. If not null, a change
-   * lasts only until the next startup at which the default is set again.
+   * lasts only until the next startup that sets the default again.
    */
   given: string | null;
 }
@@ -24,8 +24,8 @@ export interface EngineTunables {
   names: string[];
   tunables: Tunable[];
   /**
-   * When the lease ends, while settings are being tried on this engine. The current settings are temporary and are
-   * reverted at that time, unless the lease is renewed.
+   * When the lease ends, while settings are being tried on this engine. Until then, the current settings are temporary;
+   * they are reverted when the lease ends, unless it is renewed.
    */
   held_until: string | null;
 }

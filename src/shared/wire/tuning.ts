@@ -9,7 +9,7 @@ export interface TuneSettings {
 export type TuneSettingName = keyof TuneSettings;
 
 /**
- * The kind of load that is increased until an objective is missed: concurrent requests, requests per second, or the
+ * The load parameter that is increased until an objective is missed: concurrent requests, requests per second, or the
  * speed of a trace (1 = original speed).
  */
 export type TuneLoadKind = 'concurrency' | 'rate' | 'speed';
@@ -49,7 +49,7 @@ export interface TuneTrial {
   met: boolean;
   /** Whether the trial ended early, because it could no longer meet the objectives. */
   stopped: boolean;
-  /** Failed requests by kind. */
+  /** Number of failed requests by failure type. */
   errors: Record<string, number>;
   /**
    * Whether the trial is on the Pareto front of goodput and latency: no other trial is better in one of them and at
@@ -76,7 +76,7 @@ export type TuneOutcome = 'advised' | 'kept' | 'applied' | 'rolled_back' | 'noth
 
 export interface TuneResult {
   outcome: TuneOutcome;
-  /** The result for the current settings; null if they did not meet the objectives at any load that was tried. */
+  /** The result for the current settings; null if they did not meet the objectives at any tested load. */
   current: TunePick | null;
   best: TunePick | null;
   /** Ratio of the best to the current goodput; null if either is missing. */
@@ -112,7 +112,7 @@ export interface TuneRun {
   result: TuneResult | null;
 }
 
-/** For lists: omits the trials. */
+/** A run as listed, without its trials. */
 export interface TuneRunSummary extends Omit<TuneRun, 'trials'> {
   trials_done: number;
 }
@@ -122,10 +122,10 @@ export interface TuneStart {
   model: string;
   /** `ttft_p99=500ms,itl_p99=50ms` */
   slo: string;
-  /** `recent`: lengths like those of this server's recent requests; `fixed`: fixed lengths. */
+  /** `recent`: the lengths of this server's recent requests; `fixed`: fixed lengths. */
   workload: { kind: 'recent' } | { kind: 'fixed'; prompt_tokens: number; output_tokens: number };
   load: 'concurrency' | 'rate';
-  /** Maximum number of concurrent requests, or of requests per second. Absent: chosen automatically. */
+  /** Maximum number of concurrent requests, or of requests per second. Default: chosen automatically. */
   max_load?: number | undefined;
   trials: number;
   trial_s: number;

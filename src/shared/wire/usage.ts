@@ -30,10 +30,10 @@ export interface UsageRowObject {
   first_token_ms: number;
   duration_ms: number;
   decode_ms: number;
-  /** Cost at today's prices, in their currency; null if none of the models has a price. */
+  /** Cost at current prices, in their currency; null if none of the models has a price. */
   cost: number | null;
 }
-/** Per million tokens. */
+/** Prices per million tokens. */
 export interface ModelPrice {
   input: number;
   cached_input: number;
@@ -48,8 +48,8 @@ export interface PriceTable {
   models: Record<string, ModelPrice>;
 }
 /**
- * GET, PUT …/organizations/{org}/budget. `amount` null: no budget; `spent` null: no prices are set. The webhook URL and
- * secret are visible only to admins.
+ * GET, PUT …/organizations/{org}/budget. `amount`: null if there is no budget. `spent`: null if no prices are set. The
+ * webhook URL and secret are visible only to admins.
  */
 export interface BudgetObject {
   amount: number | null;
@@ -62,24 +62,27 @@ export interface BudgetObject {
   webhook_url: string | null;
   webhook_secret: string | null;
 }
-/** GET …/organizations/{org}/budgets: the budgets of members and API keys, which always stop requests. */
+/** GET …/organizations/{org}/budgets: the budgets of members and API keys, which always block requests once spent. */
 export interface PartBudgets {
   object: 'list';
   data: PartBudgetObject[];
 }
-/** An entry of PartBudgets. PUT …/organizations/{org}/budgets/{id} with `amount` sets or removes one of them. */
+/** An entry of PartBudgets. PUT …/organizations/{org}/budgets/{id} with `amount` sets or removes a budget. */
 export interface PartBudgetObject {
   scope: 'member' | 'key';
-  /** `user_…`, `svc_…` or `key_…`. A rotated key shares the budget of the first key of the chain, whose ID this is. */
+  /**
+   * `user_…`, `svc_…` or `key_…`. A rotated key shares the budget of the first key in its chain of rotations; this
+   * is the first key's ID.
+   */
   id: string;
-  /** Null: removed. */
+  /** Null removes the budget. */
   amount: number | null;
-  /** Null: no prices are set. */
+  /** Null if no prices are set. */
   spent: number | null;
   /** The keys whose spending counts. */
   api_keys: readonly string[];
 }
-/** GET …/organizations/{org}/budgets/stopped: the spent budgets that currently stop requests. */
+/** GET …/organizations/{org}/budgets/stopped: the spent budgets that currently block requests. */
 export interface StoppedBudgets {
   object: 'list';
   currency: string;
@@ -94,7 +97,10 @@ export interface UsagePage {
   has_more: boolean;
 }
 
-/** GET …/operator/usage/history?from&to&bucket&group_by&organization: usage of all organizations, or of one. */
+/**
+ * GET …/operator/usage/history?from&to&bucket&group_by&organization: usage of all organizations or of one
+ * organization.
+ */
 export interface UsageHistory {
   object: 'list';
   data: UsageHistoryRow[];

@@ -36,7 +36,7 @@ export interface SecondFactorState {
   enabled: boolean;
   since: string | null;
   recovery_codes_left: number;
-  /** True for operators if the configuration requires them to use two-factor authentication. */
+  /** Whether the user is an operator and the configuration requires operators to use two-factor authentication. */
   required: boolean;
 }
 /** POST …/second-factor/begin: the secret for an authenticator app, as text and as the content of its QR code. */
@@ -58,12 +58,12 @@ export interface EmailChange {
 /** GET /dashboard/api/me */
 export interface Me {
   user: UserObject;
-  /** True for an operator who must turn on two-factor authentication before the operator pages open. */
+  /** Whether the user is an operator who must turn on two-factor authentication before the operator pages open. */
   second_factor_missing: boolean;
   /** Whether the user can sign in through the OpenID provider. */
   oidc_linked: boolean;
   csrf_token: string;
-  /** The address of this request, as the server sees it. */
+  /** The client address of this request, as seen by the server. */
   address: string;
   /** `address_allowed`: whether the organization can be opened from this address. */
   organizations: {
@@ -78,10 +78,10 @@ export interface Me {
 /** GET /dashboard/api/status: for the page shown before sign-in. */
 export interface DashboardStatus {
   version: string;
-  /** True if no user exists yet. The first user to sign up becomes the operator. */
+  /** Whether no user exists yet. The first user to sign up becomes the operator. */
   first_user: boolean;
   /**
-   * open: anyone can sign up; invited: only with an invitation; setup_code: the first user, with the code that the
+   * open: anyone can sign up; invited: only with an invitation; setup_code: only the first user, with the code that the
    * server prints at startup.
    */
   signup: 'open' | 'invited' | 'setup_code';

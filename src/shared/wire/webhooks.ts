@@ -17,15 +17,15 @@ export interface WebhookObject {
   readonly url: string;
   readonly events: readonly EventType[];
   readonly created_at: string;
-  /** Why nothing is sent to this endpoint. Null: it is enabled. */
+  /** Why no events are sent to this endpoint; null if it is enabled. */
   readonly disabled: string | null;
   readonly last_delivered_at: string | null;
-  /** Until then, previous secrets also sign requests. Null if only the current secret does. */
+  /** Time until which previous secrets also sign requests; null if only the current secret signs them. */
   readonly previous_secrets_until: string | null;
 }
 
 export interface CreatedWebhook extends WebhookObject {
-  /** Sent only in this response. */
+  /** Only responses of this type contain the secret. */
   readonly secret: string;
 }
 

@@ -1,4 +1,4 @@
-// Collects written bytes into rows of ROW_BYTES for the implementations of FileStore. At most one row is in memory.
+// Collects written bytes in rows of ROW_BYTES, for the implementations of FileStore. At most one row is in memory.
 
 import { ROW_BYTES } from '../file-store.js';
 import type { ApiError } from '../../shared/errors.js';
@@ -6,7 +6,7 @@ import type { ContentWriter } from '../file-store.js';
 
 /** How a store saves the rows of one file or part. */
 export interface RowTarget<Description, Result> {
-  /** Saves one row. Must have copied the bytes when it resolves. */
+  /** Saves one row. The bytes must have been copied when it resolves. */
   put(position: number, row: Uint8Array): Promise<void>;
   finish(description: Description, bytes: number): Promise<Result>;
   discard(): Promise<void>;
@@ -19,7 +19,7 @@ export class RowWriter<Description, Result> implements ContentWriter<Description
   #bytes = 0;
   #isOver = false;
 
-  /** `maxBytes`: maximum size; null = no limit. `tooLarge` returns the error for more bytes than that. */
+  /** `maxBytes`: maximum size; null = no limit. `tooLarge` returns the error for exceeding it. */
   constructor(
     private readonly target: RowTarget<Description, Result>,
     private readonly maxBytes: number | null,
@@ -86,7 +86,8 @@ export class RowWriter<Description, Result> implements ContentWriter<Description
     try {
       return await work();
     } catch (error) {
-      // The error to report is the first one. If the store is unavailable, the sweep erases the rows.
+      // Errors from discard() are ignored, because the first error is the one to report. If the store is unavailable,
+      // the sweep erases the rows.
       await this.discard().catch(() => undefined);
       throw error;
     }

@@ -1,4 +1,4 @@
-// The stored wall clock of a data directory: an entry in the `meta` table.
+// The stored wall-clock time of a data directory: an entry in the `meta` table.
 
 import type { ClockRecord, ClockRecords } from '../clock-guard.js';
 import type { Store, Table } from '../store.js';

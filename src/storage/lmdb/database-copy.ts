@@ -14,7 +14,10 @@ import { StorageError } from '../store.js';
 import { syncPath } from '../sync-path.js';
 import { makeFolder } from '../../shared/make-folder.js';
 
-/** Statistics of an intact file. `schema`: the version of its tables; null if this program did not write the file. */
+/**
+ * Statistics of an intact file. `schema`: schema version of its tables; null if this program did not write the
+ * file.
+ */
 export interface Checked extends Figures {
   schema: number | null;
 }
@@ -62,8 +65,8 @@ export async function backUp(
 }
 
 /**
- * Replaces the data directory's database with a backup. Returns where the previous database is kept; null if there was
- * none.
+ * Replaces the data directory's database with a backup. Returns the path to which the previous database was moved; null
+ * if there was none.
  */
 export async function restore(
   dataDir: string,
@@ -90,7 +93,7 @@ export async function restore(
       );
     makeFolder(dirname(to), 0o700);
     const kept = existsSync(to) ? keep(to, dataDir) : null;
-    // The reader table and the last transaction number in this file belong to the previous database.
+    // This file's reader table and last transaction number belong to the previous database.
     rmSync(join(dirname(to), 'lock.mdb'), { force: true });
     putInPlace(copy, to);
     return { kept, checked };
@@ -125,7 +128,7 @@ function putInPlace(file: string, target: string): void {
   syncPath(dirname(target));
 }
 
-/** The path of the backup's file, in a directory that exists. Throws StorageError. */
+/** Returns the path of the backup file, in an existing directory. Throws StorageError. */
 function newFileAt(destination: string): string {
   const path = resolve(destination);
   const isFolder = destination.endsWith('/') || statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
@@ -192,7 +195,7 @@ async function check(file: string, running: boolean, signal?: AbortSignal): Prom
   return (await inProcess(file, ['check', file, running ? 'served' : 'alone'], signal)) as Checked;
 }
 
-/** Returns the result that database-work.ts prints. */
+/** Returns the result printed by database-work.ts. */
 async function inProcess(file: string, words: readonly string[], signal: AbortSignal | undefined): Promise<unknown> {
   const child = spawn(process.execPath, [WORK, ...words], {
     stdio: ['ignore', 'pipe', 'pipe'],

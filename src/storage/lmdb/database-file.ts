@@ -1,6 +1,6 @@
 // Reads LMDB's file format without using LMDB. LMDB maps the file and trusts it, so a truncated or overwritten file
-// crashes the process (SIGBUS, SIGSEGV). Here, every number is validated before use. The format is LMDB data version 2
-// as written by the `lmdb` library on little-endian 64-bit machines.
+// crashes the process (SIGBUS, SIGSEGV). This reader validates every number before use. The format is LMDB data version
+// 2 as written by the `lmdb` library on little-endian 64-bit machines.
 //
 //   page      number u64, transaction u64, pad u16, flags u16, then lower u16 and upper u16, or a count of pages u32;
 //             followed by the nodes' offsets, u16 each; these, lower and upper count from the end of the header
@@ -33,8 +33,8 @@ const PAGE = 4096; // page size for a new file
 const INTEGER_KEYS = 0x08; // flag of the free-page tree
 const DEEPEST = 32; // LMDB's maximum depth
 /**
- * Maximum number of times that a file is read while it is being written. It may have to be read again because its
- * newest transaction may have changed in the meantime.
+ * Maximum number of times that a file is read while it is being written. Its newest transaction may have changed in the
+ * meantime, so several reads may be needed.
  */
 const LOOKS = 5;
 
@@ -82,7 +82,8 @@ export function checkHead(path: string): void {
       const newest = file.newest();
       file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
     };
-    // Only damage is checked by reading again. For a correct file, that could mean reading everything a second time.
+    // Only damage is confirmed by a second read, because a second read of an intact file could mean reading all of it
+    // again.
     if (readingOf(look) instanceof DamagedFile) agreed(look);
   });
 }
@@ -96,14 +97,14 @@ export function checkMeta(path: string): void {
 }
 
 /**
- * Walks everything that is reachable. Throws DamagedFile. If the file is being written, call this within a read
+ * Walks all reachable pages. Throws DamagedFile. If the file is being written, must be called within a read
  * transaction.
  */
 export function checkWhole(path: string): Figures {
   return withFile(path, (file) => file.walk(file.newest(), Infinity));
 }
 
-/** The two pages of an empty database, as the library writes them. `mapBytes`: maximum size of the database. */
+/** Returns the two pages of an empty database, as written by the library. `mapBytes`: maximum size of the database. */
 export function emptyDatabase(mapBytes: number): Buffer {
   const file = Buffer.alloc(2 * PAGE);
   for (const number of [0, 1]) {
@@ -123,8 +124,8 @@ export function emptyDatabase(mapBytes: number): Buffer {
 }
 
 /**
- * Repeats a read of a file that may be written in the meantime, until two consecutive reads agree or the maximum number
- * is reached. A read that throws DamagedFile also counts as a result.
+ * Repeats a read of a file that may be written concurrently, until two consecutive reads agree or the maximum number is
+ * reached. A read that throws DamagedFile also counts as a result.
  */
 export function agreed<T>(read: () => T): T {
   let last = readingOf(read);
@@ -155,7 +156,7 @@ function withFile<T>(path: string, work: (file: DatabaseFile) => T): T {
   }
 }
 
-/** Values that a walk of one tree needs on every page. */
+/** Values needed on every page during the walk of one tree. */
 interface TreeWalk {
   /** For error messages. */
   readonly name: string;
@@ -184,7 +185,7 @@ class DatabaseFile {
   private metas(): Meta {
     if (this.bytes() === 0) throw new DamagedFile('is empty');
     this.pageSize = this.meta(0, 0).pageSize;
-    // LMDB also reads the third meta page. It is never newer than the others, which are read after it.
+    // LMDB also reads the third meta page, which is never newer than the others, because they are read after it.
     const third = this.read(this.pageSize / 2 + HEADER, META);
     const first = this.meta(0, 0);
     const second = this.meta(first.pageSize, 1);

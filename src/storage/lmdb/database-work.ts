@@ -14,7 +14,7 @@ import { TABLES } from '../store.js';
 const openReadOnly = (folder: string): RootDatabase =>
   open({ path: folder, readOnly: true, maxDbs: TABLES.length + 8, compression: false });
 
-/** Runs within a read transaction. Until it ends, no page of the state that was newest at its start is reused. */
+/** Runs within a read transaction, during which no page of the state that was newest at its start is reused. */
 function figuresOf(root: RootDatabase, file: string): Figures {
   const transaction = root.useReadTransaction();
   try {
@@ -41,8 +41,8 @@ function figuresOfServed(root: RootDatabase, file: string): Figures {
 
 function check(file: string, served: boolean): Checked {
   if (!served) checkWhole(file);
-  // The file gets its own directory, because LMDB creates its reader table next to the file and requires this file
-  // name.
+  // The file is placed in a separate directory, because LMDB creates its reader table next to the file and requires
+  // this file name.
   const folder =
     basename(file) === 'data.mdb' && served ? dirname(file) : mkdtempSync(join(tmpdir(), 'monolith-check-'));
   try {

@@ -1,5 +1,5 @@
 // A Store on LMDB, with values encoded by msgpackr. Several processes (a server and the command line) may have it open
-// concurrently; each sees the others' commits starting with its next event-loop turn.
+// concurrently. Other processes' commits become visible with the next event-loop turn.
 
 import { existsSync, openSync, closeSync, fsyncSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,10 +20,10 @@ import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from '../sto
 import { loadAddon } from '../../engine/load-addon.js';
 import { makeFolder } from '../../shared/make-folder.js';
 
-/** Version of the tables' content. A newer store is refused; an older one is upgraded here. */
+/** Version of the tables' content. A newer store is refused; an older store is upgraded by this file. */
 export const SCHEMA_VERSION = 15;
 
-/** Upgrades from each version to the next. Each runs in the same transaction that writes the new version number. */
+/** Upgrades from each version to the next. Each upgrade runs in the transaction that writes the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   1: () => undefined, // version 2 added the tables of stored responses; nothing to convert
   2: splitInputs,
@@ -108,8 +108,8 @@ export function makeDatabase(dataDir: string): void {
 }
 
 /**
- * Throws StorageError if the directory cannot hold more data, so that a server fails at startup rather than at its
- * first request.
+ * Throws StorageError if there is no space for more data, so that a server fails at startup rather than at its first
+ * request.
  */
 export function ensureRoom(dataDir: string): void {
   try {
@@ -187,7 +187,7 @@ async function upgrade(store: Store, dataDir: string): Promise<void> {
 const WRITTEN = Promise.resolve();
 
 class LmdbStore implements OpenedStore {
-  /** True within a transaction's callback, where writes take effect immediately and throw if they fail. */
+  /** Whether a transaction's callback is running, in which writes take effect immediately and throw if they fail. */
   inTransaction = false;
   readonly writes: Writes;
   private readonly tables = new Map<TableName, Database<unknown, Key>>();
@@ -247,7 +247,7 @@ class LmdbStore implements OpenedStore {
 
   async close(): Promise<void> {
     await this.writes.settled();
-    // After a failure, the library would wait forever for writes that never complete.
+    // Checked because, after a failure, the library would wait forever for writes that never complete.
     if (this.writes.failure === null) await this.writes.closing(this.root.close());
   }
 }

@@ -1,8 +1,8 @@
-// Creates the database file if there is none. It is written in a separate directory, synced, and only then renamed. So
-// a file with the final name was complete at some point, even if the first startup was interrupted; if it is empty or
-// truncated, it has been damaged since. Several processes (a server and the command line) may do this concurrently; the
-// first rename wins. The two initial pages are written here rather than by LMDB, because the library crashes with
-// SIGSEGV (use after free) if it cannot write them. This code reports the disk's own error instead.
+// Creates the database file if there is none. It is written in a separate directory, synced, and only then renamed.
+// Therefore, a file with the final name was complete at some point, even if the first startup was interrupted; if it is
+// empty or truncated, it has been damaged since. Several processes (a server and the command line) may do this
+// concurrently; the first rename wins. The two initial pages are written here rather than by LMDB, because the library
+// crashes with SIGSEGV (use after free) if it cannot write them. This code reports the disk's own error instead.
 
 import {
   closeSync,
@@ -23,8 +23,7 @@ import { syncPath } from '../sync-path.js';
 const MAKING = 'new-';
 
 /**
- * `file`: a data.mdb in an existing directory. `mapBytes`: maximum size to which it may grow. Throws the file system's
- * error.
+ * `file`: a data.mdb in an existing directory. `mapBytes`: maximum size of the file. Throws the file system's error.
  */
 export function ensureDatabase(file: string, mapBytes: number): void {
   const folder = dirname(file);
@@ -34,11 +33,11 @@ export function ensureDatabase(file: string, mapBytes: number): void {
       making = mkdtempSync(join(folder, MAKING));
       writeSynced(join(making, basename(file)), emptyDatabase(mapBytes));
       giveName(join(making, basename(file)), file);
-      // Syncs the file's directory, and the directories above it in case they are new.
+      // Syncs the file's directory and, in case they are new, its parent directories.
       for (const above of [folder, dirname(folder), dirname(dirname(folder))]) syncFolder(above);
     } catch (error) {
       if (making !== null) rmSync(making, { recursive: true, force: true });
-      // otherwise, another process was faster and may have removed the file created here
+      // Otherwise, another process was faster and may have removed the file created here.
       if (!existsSync(file)) throw error;
     }
   }

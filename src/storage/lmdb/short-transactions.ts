@@ -1,5 +1,5 @@
 // Runs background work in transactions that are short enough not to delay requests. LMDB needs free pages even for
-// erasing, so after a transaction has failed for lack of disk space, the next ones write as little as possible.
+// erasing, so after a transaction has failed for lack of disk space, the next transactions write as little as possible.
 
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -7,12 +7,13 @@ import { undoneBy } from '../store.js';
 import type { Store } from '../store.js';
 
 /**
- * Milliseconds for which a transaction may block the event loop, not counting the rows of the response being processed.
+ * Maximum time, in ms, that a transaction may block the event loop, not counting the rows of the response being
+ * processed.
  */
 const SLICE_MS = 5;
 /**
- * Number of small transactions after a failed transaction. They are small because, if one fails, the requests' saves
- * that are committed together with it fail too.
+ * Number of small transactions after a failed transaction. They are small because a failing transaction also fails the
+ * requests' saves that are committed together with it.
  */
 const TIGHT = 256;
 

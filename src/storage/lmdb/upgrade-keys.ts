@@ -20,7 +20,7 @@ interface KeyRow {
 
 const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
-/** Call within a transaction. */
+/** Must be called within a transaction. */
 export function keyTheHashes(store: Store): void {
   const rows = store.table<KeyRow>('keys');
   const byHash = store.table<string>('keys-by-hash');
@@ -38,7 +38,7 @@ export function keyTheHashes(store: Store): void {
   }
 }
 
-/** Call within a transaction. */
+/** Must be called within a transaction. */
 export function flagRevokedKeys(store: Store, now = Date.now()): void {
   const rows = store.table<KeyRow>('keys');
   const byOrganization = store.table<number | null>('keys-by-organization');
@@ -52,7 +52,7 @@ export function flagRevokedKeys(store: Store, now = Date.now()): void {
 
 const SCOPES_BEFORE_FILES = ['inference', 'responses.read', 'responses.delete', 'models.read', 'tokens.count'];
 
-/** Adds the scopes of files and batches to keys that have all earlier scopes. Call within a transaction. */
+/** Adds the scopes of files and batches to keys that have all earlier scopes. Must be called within a transaction. */
 export function addFileScopes(store: Store): void {
   const rows = store.table<KeyRow>('keys');
   for (const id of [...rows.keys()]) {

@@ -3,7 +3,7 @@
 
 import type { Store } from '../store.js';
 
-/** Call within a transaction. */
+/** Must be called within a transaction. */
 export function indexRequestsById(store: Store): void {
   const byId = store.table<number>('requests-by-id');
   for (const key of [...store.table('requests').keys()]) {

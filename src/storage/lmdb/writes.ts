@@ -5,10 +5,10 @@
 // sync or a failed write of a meta page is final: LMDB refuses every later transaction (MDB_PANIC) or, if only the sync
 // failed, continues as if the kernel still had data that it may have discarded. In that case, the library does not
 // settle pending promises: a write that could not start is visible only in its status, and a meta page that was synced
-// but could not be marked as such is not reported at all. So three things are checked: whether anything was committed
-// since a failed batch started, the status of each batch, and whether a read can start. After a failure, nothing here
-// calls the library, because each read that cannot start appends to an error text in a 300-byte buffer, so the process
-// would crash at random instead of shutting down in an orderly way.
+// but could not be marked as such is not reported at all. Therefore, three things are checked: whether anything was
+// committed since a failed batch started, the status of each batch, and whether a read can start. After a failure, this
+// file no longer calls the library, because each read that cannot start appends to an error text in a 300-byte buffer,
+// so the process would crash at random instead of shutting down cleanly.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RootDatabase } from 'lmdb';
@@ -28,10 +28,10 @@ const UNDONE = 'Attempting to write page';
  */
 const REASON_MS = 1_000;
 
-/** Members of the library that are missing from its types. */
+/** Members of the library that its types do not declare. */
 interface Environment {
   startWriting(address: number, done: (status: number) => unknown): unknown;
-  /** Releases the lock that a batch holds. */
+  /** Releases the lock held by a batch. */
   resumeWriting(): void;
   /** `lastTxnId`: ID of the last transaction committed by any thread, synced or not. */
   info(): { lastTxnId: number };
@@ -45,7 +45,7 @@ export class Writes {
   #failedLast = false;
   /**
    * Whether the last failed batch is known to have been rolled back, because nothing was committed between its start
-   * and its end. The error code cannot tell, because a partial page write and a failed sync both report EIO.
+   * and its end. The error code does not reveal this, because a partial page write and a failed sync both report EIO.
    */
   #undone = false;
   #endClosing: (() => void) | null = null;
@@ -67,7 +67,7 @@ export class Writes {
         } finally {
           if (status === PANIC) {
             // The batch did not start, but it kept the lock that closing the environment waits for, so the process
-            // could not exit without this.
+            // could not exit if it were not released here.
             env.resumeWriting();
             this.fail(lost('LMDB refuses every transaction after a disk error'));
           }
@@ -101,8 +101,8 @@ export class Writes {
   }
 
   /**
-   * Resolves when no write is pending, or when the last batch or the store has failed. Await this before closing the
-   * library: each write ends with a read, which is not possible after the library's close().
+   * Resolves when no write is pending, or when the last batch or the store has failed. Must be awaited before the
+   * library is closed, because each write ends with a read, which is not possible after the library's close().
    */
   settled(): Promise<void> {
     return new Promise((resolve) => {
@@ -112,8 +112,8 @@ export class Writes {
   }
 
   /**
-   * Resolves when `closed` resolves, or when the last batch or the store has failed; any work in progress is then
-   * abandoned.
+   * Resolves when `closed` resolves, or when the last batch or the store has failed; in that case, any work in progress
+   * is abandoned.
    */
   closing(closed: Promise<void>): Promise<void> {
     return new Promise<void>((resolve, reject) => {
@@ -126,7 +126,7 @@ export class Writes {
     });
   }
 
-  /** Call before a read. Throws ApiError 503 if the store has failed. */
+  /** Must be called before a read. Throws ApiError 503 if the store has failed. */
   ensureReadable(): void {
     if (this.failure !== null) throw refusedWrite(this.failure);
   }
@@ -207,7 +207,7 @@ const isPanic = (error: unknown): boolean =>
   codeOf(error) === PANIC || (error instanceof Error && error.message.includes('MDB_PANIC'));
 
 /**
- * Whether the error is one of LMDB's own limit errors (transaction or map full), after which nothing has been written.
+ * Whether the error is one of LMDB's own limit errors (transaction or map full), after which no data has been written.
  */
 function isLimit(error: unknown): boolean {
   const code = codeOf(error);

@@ -47,7 +47,7 @@ export class DatabaseClock {
     const receivedAt = this.elapsed();
     const error = (receivedAt - sentAt) / 2;
     const offset = now - (sentAt + receivedAt) / 2;
-    // A slow response is imprecise. It counts only if it contradicts the estimate, which means that the database's
+    // A slow response is imprecise. It is used only if it contradicts the estimate, which means that the database's
     // clock was changed or that the database now runs on a different machine.
     if (
       error > this.#error &&

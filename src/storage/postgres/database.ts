@@ -46,14 +46,14 @@ export interface Queryable {
 }
 
 export interface Database extends Queryable {
-  /** The database's address in a form that can be displayed. */
+  /** The database's address, in a form that is safe to display. */
   readonly address: string;
   /**
    * Runs `work` completely or not at all, at isolation level read committed. It may be repeated after a conflict, so it
    * must not have other side effects.
    */
   transaction<T>(work: (within: Queryable) => Promise<T>): Promise<T>;
-  /** Connections in use and idle, and requests waiting for one. */
+  /** Number of connections in use and idle, and of requests waiting for a connection. */
   load(): { connections: number; idle: number; waiting: number };
   close(): Promise<void>;
 }
@@ -81,7 +81,7 @@ export const connectionOptions = ({ url, timeout_ms: timeoutMs }: DatabaseSettin
   application_name: 'monolith',
   keepAlive: true,
   connectionTimeoutMillis: timeoutMs,
-  // The database ends statements that take too long. If it is unreachable, this side ends them.
+  // The database aborts statements that take too long. If it is unreachable, the client aborts them.
   statement_timeout: timeoutMs,
   query_timeout: timeoutMs + 1_000,
   idle_in_transaction_session_timeout: timeoutMs + 1_000,

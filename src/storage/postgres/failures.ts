@@ -14,11 +14,11 @@ const codeOf = (error: unknown): string => {
   return typeof code === 'string' ? code : '';
 };
 
-/** Whether the error was sent by the database, as opposed to a connection error. */
+/** Whether the database sent the error, as opposed to a connection error. */
 export const isAnswer = (error: unknown): boolean =>
   /^[0-9A-Z]{5}$/.test(codeOf(error)) && typeof (error as PostgresError).severity === 'string';
 
-/** Whether two transactions conflicted. This one was rolled back and can be repeated. */
+/** Whether two transactions conflicted. This transaction was rolled back and can be repeated. */
 export const isConflict = (error: unknown): boolean =>
   isAnswer(error) && (codeOf(error) === '40001' || codeOf(error) === '40P01');
 
@@ -45,7 +45,7 @@ export const isBroken = (error: unknown): boolean => !isAnswer(error) || /^(08|5
 export const unavailable = (cause: unknown): ApiError =>
   apiError('maintenance', 'The server cannot reach its database right now.', null, { cause });
 
-/** The reason as text, without details that only the database's operator may see. */
+/** Returns the reason as text, without details that only the database's operator may see. */
 export function reasonOf(error: unknown): string {
   const { message } = (error ?? {}) as PostgresError;
   const inner = error instanceof AggregateError ? error.errors.map((one: unknown) => reasonOf(one)).join('; ') : '';

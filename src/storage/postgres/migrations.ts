@@ -35,7 +35,10 @@ import { batches } from './migrations/020-batches.js';
 import { completionsAndWebhooks } from './migrations/021-completions-and-webhooks.js';
 import { clockSkew } from './migrations/010-clock-skew.js';
 
-/** All migrations in order; the first one creates version 1. Append only: never change or move a released one. */
+/**
+ * All migrations in order; the first one creates version 1. Append only: released migrations must never be changed
+ * or moved.
+ */
 export const MIGRATIONS: readonly Migration[] = [
   processes,
   responses,
@@ -65,17 +68,17 @@ const LOCK = 7_011_423_001;
 /** How long to wait for another process that holds the lock. */
 const LOCK_MS = 120_000;
 /**
- * How long, in total, a migration waits for tables that requests are using, while all later requests queue behind it.
- * It is well below the one second after which PostgreSQL checks for deadlocks (deadlock_timeout), so that it is the
- * migration that gives way, not a request.
+ * Maximum total time that a migration waits for tables in use by requests, while all later requests queue behind it.
+ * Well below the one second after which PostgreSQL checks for deadlocks (deadlock_timeout), so that the migration gives
+ * way, not a request.
  */
 const TABLE_LOCK_MS = 250;
 /** Minimum lock wait for each statement, regardless of how long the previous ones took. */
 const MIN_LOCK_MS = 25;
-/** Pause between two attempts at a migration that gave way, so that the queued requests can run. */
+/** Pause between two attempts at a migration, so that queued requests can run after it has given way. */
 const NEXT_TRY_MS = 250;
 const OLDEST_SERVER = 130_000;
-/** The first table version at which the version table records which releases are compatible with each version. */
+/** The first table version with a version table that records the compatible releases of each version. */
 const SAYS_OLDEST = 7;
 
 /** The table version that this release requires. */
@@ -186,7 +189,10 @@ async function othersEnded(client: pg.Client, address: string, at: number, versi
   );
 }
 
-/** Call once this process is registered. Throws StorageError if an incompatible migration ran in the meantime. */
+/**
+ * Must be called once this process is registered. Throws StorageError if an incompatible migration ran in the
+ * meantime.
+ */
 export async function stillTaken(database: Queryable): Promise<void> {
   const [{ oldest } = { oldest: 0 }] = await database.query<{ oldest: number }>(
     'SELECT max(oldest)::int AS oldest FROM monolith_versions',
@@ -197,7 +203,7 @@ export async function stillTaken(database: Queryable): Promise<void> {
     );
 }
 
-/** Runs a migration that gives way to requests, repeating it until it succeeds. */
+/** Runs a migration that gives way to requests, retrying until it succeeds. */
 async function applyBesideRequests(client: pg.Client, version: number, migration: Migration): Promise<void> {
   const givenUp = performance.now() + LOCK_MS;
   for (;;) {

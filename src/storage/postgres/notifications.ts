@@ -13,7 +13,7 @@ export const CHANNEL = 'monolith';
 export const MAX_MESSAGE_BYTES = 7_900;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 2_000;
-/** Interval at which a query is sent to detect a dead connection that was never closed. */
+/** Interval between queries that detect a dead connection that was never closed. */
 const PING_MS = 5_000;
 const PING_ANSWER_MS = 3_000;
 
@@ -128,14 +128,14 @@ export class Notifications {
     }
   }
 
-  /** Skipped while a notification is being sent, because sending checks the connection just as well. */
+  /** Skipped while a notification is being sent, because sending also checks the connection. */
   async #check(): Promise<void> {
     if (this.#asking) return;
     await this.#ask({ name: 'ping', text: 'SELECT 1' });
     void this.#sendAll();
   }
 
-  /** Resolves to false if there is no connection or it is lost. */
+  /** Resolves to false if there is no connection or the connection is lost. */
   async #ask(statement: { name: string; text: string; values?: unknown[] }): Promise<boolean> {
     const client = this.#client;
     if (client === null) return false;

@@ -1,6 +1,6 @@
 // Extends one HTTP worker thread's bus to the threads of other processes, through notifications in the shared database.
-// Only messages about stored responses are sent to other processes. Because notifications can be lost, a question is
-// repeated until it is answered, and a reader that follows a log also polls it. Event-loop thread only.
+// Only messages about stored responses are sent to other processes. Because notifications can be lost, a query is
+// repeated until it is answered, and a reader that follows a log also polls the log. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import type { BusTopics, ThreadBus, Topic } from '../../shared/bus.js';
@@ -14,19 +14,19 @@ type Answer<T extends Topic> = BusTopics[T]['answer'];
 type Listener = (message: never) => unknown;
 type Logged = BusTopics['response.logged']['message'];
 
-/** Topics about which other processes are asked. */
+/** Topics of queries to other processes. */
 const ASKED: ReadonlySet<Topic> = new Set(['response.cancel', 'response.running']);
 const PREFIX = 'bus ';
 const TIMEOUT_MS = 1_000;
-/** Interval at which an unanswered question is repeated. */
+/** Repetition interval of an unanswered query. */
 const AGAIN_MS = 300;
 /** Log growth within this time is reported in a single message. */
 const GATHER_MS = 40;
 const IDS = 100;
-/** How long answers are kept in case a question is repeated. */
+/** How long answers are kept in case a query is repeated. */
 const KEPT_MS = 30_000;
 
-/** Messages between processes. `n`: number of the question, chosen by its sender. */
+/** Messages between processes. `n`: number of the query, chosen by its sender. */
 type Crossing =
   | { kind: 'logged'; from: string; messages: readonly Logged[] }
   | { kind: 'ask'; from: string; n: number; topic: 'response.cancel' | 'response.running'; message: unknown }
@@ -81,7 +81,7 @@ export class ProcessBus implements ThreadBus {
       message as Message<'response.cancel'>,
       timeoutMs,
     ) as Promise<Answer<T>[]>;
-    // At most one thread can answer yes, so the first positive answer is enough.
+    // At most one thread can answer yes, so the first positive answer is sufficient.
     const first = await Promise.race([within, others]);
     if ((first as unknown[]).includes(true)) return first;
     return [...(await within), ...(await others)];
@@ -136,7 +136,7 @@ export class ProcessBus implements ThreadBus {
   }
 
   /**
-   * Repeats the question until a thread answers yes, all running threads have answered, or the time is up. Never
+   * Repeats the query until a thread answers yes, all running threads have answered, or the timeout has elapsed. Never
    * rejects.
    */
   async #askOthers(
@@ -168,7 +168,7 @@ export class ProcessBus implements ThreadBus {
         if (said().includes(true)) break;
       }
     } catch {
-      // the database is unreachable, so no other process can be asked
+      // The database is unreachable, so no other process can be queried.
     }
     this.#asked.delete(n);
     return said();
@@ -212,8 +212,8 @@ export class ProcessBus implements ThreadBus {
 }
 
 /**
- * Null if the message is not valid. Any client of the database can send notifications, and newer releases may use other
- * formats.
+ * Returns null if the message is not valid. Any client of the database can send notifications, and newer releases may
+ * use other formats.
  */
 function crossingIn(text: string): Crossing | null {
   let value: unknown;

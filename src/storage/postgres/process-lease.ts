@@ -1,6 +1,5 @@
 // Registers this process in the shared database, in a row with a lease that it renews. Once a lease has expired by the
-// database's clock, other processes take over or release what the process was generating or holding. Event-loop thread
-// only.
+// database's clock, other processes take over the process's responses and release its holds. Event-loop thread only.
 
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';

@@ -22,8 +22,8 @@ export interface SharedDatabase {
 }
 
 /**
- * `primary`: whether this is the thread that upgrades the tables. Rejects with a StorageError that describes the
- * problem, or with ApiError 503.
+ * `primary`: whether this thread upgrades the tables. Rejects with a StorageError that describes the problem, or with
+ * ApiError 503.
  */
 export async function openSharedDatabase(
   settings: DatabaseSettings,

@@ -29,7 +29,7 @@ export class RequestSpans implements RequestTrace {
     this.#context = api.trace.setSpan(context, span);
   }
 
-  /** Null if the sampler drops the request. */
+  /** Returns null if the sampler drops the request. */
   static begin(
     api: Api,
     tracer: Tracer,
@@ -114,7 +114,7 @@ export class RequestSpans implements RequestTrace {
       ...(typeof fields['stream'] === 'boolean' ? { 'monolith.stream': fields['stream'] } : {}),
     });
     this.span.setAttributes(this.#attributes as Attributes);
-    // A server span does not report client errors as errors of its own (OpenTelemetry HTTP conventions).
+    // A server span does not report client errors as span errors (OpenTelemetry HTTP conventions).
     if (failure !== null && (failure.status >= 500 || outcome === 'failed'))
       this.span.setStatus({ code: this.api.SpanStatusCode.ERROR, message: failure.code });
     this.span.end(this.#clock(performance.now()));

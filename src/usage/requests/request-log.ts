@@ -20,7 +20,7 @@ export interface RequestQuery {
   readonly to?: number | null;
 }
 
-/** Maximum number of entries without an organization. Beyond that, the oldest are erased. */
+/** Maximum number of entries without an organization. When it is exceeded, the oldest are erased. */
 export const MAX_UNKNOWN_CLIENT_ROWS = 10_000;
 
 /** An entry with its ID, `<milliseconds>.<request id>`, which sorts by time. */
@@ -53,12 +53,15 @@ export interface RequestLog {
   add(entries: readonly RequestEntry[]): Promise<void>;
   /** Newest first. `after`: the `next` value from the previous page. Rejects with ApiError 400 if it is invalid. */
   list(query: RequestQuery, limit: number, after: string | null): Promise<RequestPage>;
-  /** Null if not found or if it belongs to another organization. */
+  /** Resolves to null if the entry is not found or belongs to another organization. */
   find(organizationId: string | null, id: string): Promise<LoggedRow | null>;
   text(organizationId: string, id: string): Promise<RequestText | null>;
   /** Totals across all organizations. The bytes are approximate. */
   size(): Promise<{ rows: number; bytes: number }>;
-  /** Resolves to the number of entries erased. Stops when `signal` is aborted; a later call erases the rest. */
+  /**
+   * Resolves to the number of entries erased. Stops when `signal` is aborted; a later call erases the remaining
+   * entries.
+   */
   erase(bounds: RequestBounds, signal: AbortSignal): Promise<number>;
   /** Erases only the prompts and responses. */
   eraseTexts(organizationId: string): Promise<void>;

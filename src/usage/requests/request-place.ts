@@ -5,14 +5,14 @@ import type { RequestEntry, RequestText } from '../../shared/request-entry.js';
 
 export type Place = [at: number, requestId: string];
 
-/** A row with its index entries, including keys. */
+/** Size of a row with its index entries, including keys. */
 const ROW_BYTES = 720;
-/** Maximum number of entries scanned per page. With a selective filter, a page may therefore have few rows. */
+/** Maximum number of entries scanned per page. Therefore, a page may have few rows if the filter is selective. */
 export const MAX_SCANNED = 20_000;
 
 export const placeId = ([at, requestId]: Place): string => `${at}.${requestId}`;
 
-/** Null if this is not the ID of an entry. */
+/** Returns null if this is not the ID of an entry. */
 export function placeIn(id: string): Place | null {
   const [, at, requestId] = /^(\d{1,15})\.(req_[0-9A-Za-z]{1,64})$/.exec(id) ?? [];
   return at === undefined || requestId === undefined ? null : [Number(at), requestId];

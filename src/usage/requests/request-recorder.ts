@@ -7,7 +7,7 @@ import { BatchWriter } from '../../storage/batch-writer.js';
 import type { Log } from '../../telemetry/types.js';
 import type { RequestLog } from './request-log.js';
 
-/** Number of entries per write. Writing that many takes a few milliseconds. */
+/** Maximum number of entries per write. A write of this size takes a few milliseconds. */
 const BATCH = 100;
 const MAX_WAITING = 20_000;
 /** If more entries than this are waiting, prompts and responses are omitted, because they are large. */

@@ -1,15 +1,14 @@
-// Finds finished HTTP requests and WebSocket turns of the API that were not admitted to generate, most of which were
-// refused, for the request log. Admitted requests add their own entry when they end
-// (protocol/generation-accounting.ts).
+// Finds finished API requests and WebSocket turns that were not admitted to generate, most of which were refused, for
+// the request log. Admitted requests add their own entry when they end (protocol/generation-accounting.ts).
 
 import { bounded, ENTRY_TEXT, NO_ORGANIZATION } from '../../shared/request-entry.js';
 import type { RequestEntry } from '../../shared/request-entry.js';
 import type { RequestRecord } from '../../telemetry/outcome.js';
 
 /**
- * The log entry of a refused request. Null if the request was admitted or was not an API request. `listed`: the API's
- * paths, each with the path to log. For an unknown path, the requested path is logged. Without a known API key, only
- * operators see the entry.
+ * Returns the log entry of a refused request, or null if the request was admitted or was not an API request. `listed`:
+ * the API's paths, each with the path to log. For an unknown path, the requested path is logged. Without a known API
+ * key, only operators see the entry.
  */
 export function unadmittedEntry(
   record: RequestRecord,

@@ -9,7 +9,7 @@ export class UnknownClientPace {
   #left = BURST;
   #at: number;
 
-  /** `share`: this thread's share of a limit. */
+  /** `share`: returns this thread's share of a limit. */
   constructor(
     private readonly share: (limit: number) => number,
     private readonly now: () => number = () => performance.now(),

@@ -1,4 +1,4 @@
-// What the driver needs to know about an API format: its path, its request body, and the meaning of its events.
+// The parts of an API format that the driver uses: path, request body, and event parsing.
 
 import type { Target, Turn } from '../types.js';
 
@@ -13,7 +13,10 @@ export interface Question {
   readonly system: string | null;
   readonly before: readonly Exchange[];
   readonly turn: Turn;
-  /** Whether to store the response, and the ID of the stored response to continue, which replaces `before`. */
+  /**
+   * Whether to store the response, and the ID of the stored response to continue, which is sent instead of
+   * `before`.
+   */
   readonly stored: { readonly previous: string | null } | null;
 }
 
@@ -25,7 +28,7 @@ export interface Answer {
   promptTokens: number | null;
   cachedTokens: number | null;
   outputTokens: number | null;
-  /** Whether the stream has sent its end marker. */
+  /** Whether the stream's end marker has been received. */
   ended: boolean;
   /** The server's message for an error within the stream. */
   error: string | null;

@@ -15,7 +15,7 @@ export const wrongLine = (path: string, line: number, what: string): LoadError =
 /** The non-empty lines. Throws LoadError if the file cannot be read. */
 export async function* fileLines(path: string): AsyncGenerator<{ line: number; text: string }> {
   const stream = createReadStream(path, 'utf8');
-  // A stream error does not end the line iterator on its own.
+  // A stream error alone does not end the line iterator.
   const failed = new Promise<never>((_, reject) => {
     stream.once('error', (error) => reject(new LoadError(`${path}: ${plain(error)}`, error)));
   });

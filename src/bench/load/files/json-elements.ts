@@ -14,8 +14,8 @@ const QUOTE = 0x22,
   OPEN_LIST = 0x5b;
 
 /**
- * Yields the objects and arrays at the top level, or the elements of a single top-level array. `line`: the line on
- * which an element starts. Throws LoadError.
+ * Yields the objects and arrays at the top level, or the elements of a single top-level array. `line`: the line where
+ * an element starts. Throws LoadError.
  */
 export async function* jsonElements(path: string): AsyncGenerator<{ line: number; value: unknown }> {
   let line = 1,

@@ -1,6 +1,6 @@
 // Reads traces in Mooncake's format (FAST 2025; kvcache-ai/Mooncake, FAST25-release/traces): JSON lines with
 // `timestamp` in milliseconds, `input_length` and `output_length` in tokens, and `hash_ids`, one number per block of
-// 512 prompt tokens. If two prompts have the same number, their tokens are the same up to the end of that block.
+// 512 prompt tokens. Two prompts that share a number have identical tokens up to the end of that block.
 
 import { LoadError } from '../load-error.js';
 import type { TraceRow } from '../types.js';

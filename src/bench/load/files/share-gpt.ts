@@ -30,8 +30,8 @@ interface SharedMessage {
 }
 
 /**
- * Conversations that start with a user message and a reply. Others are skipped. Throws a LoadError that names the file
- * and line.
+ * Yields the conversations that start with a user message and a reply. All others are skipped. Throws a LoadError that
+ * names the file and line.
  */
 export async function readShareGpt(path: string, options: ShareGptOptions): Promise<Session[]> {
   const sessions: Session[] = [];

@@ -1,5 +1,5 @@
 // A run in the format of AIPerf's profile_export_aiperf.json and profile_export.jsonl (schema 1.4 and its metrics
-// reference). Fields have the meaning that AIPerf gives them: latencies are measured from when the request is sent, and
+// reference). Fields have the same meaning as in AIPerf: latencies are measured from when the request is sent, and
 // `inter_token_latency` is the mean within a request.
 
 import { ascending, distributionOf, percentileOf } from '../distribution.js';

@@ -1,5 +1,4 @@
-// The result of a load test: the object that is written to result.json, and from which the page and the tables are
-// built.
+// The result of a load test: the object that is written to result.json and from which the page and tables are built.
 
 import { repeatedOf } from '../distribution.js';
 import { nameOf } from '../objectives.js';
@@ -34,7 +33,7 @@ export interface LoadReport {
   readonly threads: number;
   readonly objectives: readonly Objective[];
   readonly runs: readonly RunReport[];
-  /** Statistics by metric, over the first round of all runs. */
+  /** Statistics by metric, over the first round of every run. */
   readonly repeated: Readonly<Record<string, Repeated>>;
   /** The same statistics for each later round. */
   readonly laterRounds: readonly { readonly round: number; readonly repeated: Readonly<Record<string, Repeated>> }[];
@@ -92,6 +91,6 @@ export interface FinishedRun {
   readonly summary: Summary;
 }
 
-/** JSON has no infinity, so a percentile that is infinite because of failures is written as null. */
+/** JSON cannot represent infinity, so a percentile that is infinite because of failures is written as null. */
 export const finite = (_key: string, value: unknown): unknown =>
   typeof value === 'number' && !Number.isFinite(value) ? null : value;

@@ -79,7 +79,7 @@ const ms = (value: number): string => `${Number(value.toPrecision(3))} ms`;
 
 /**
  * TTFT of completed requests by intended start, and the duration of failed requests. If there are many requests, only
- * every n-th one is included.
+ * every n-th request is included.
  */
 export function ttftDots(records: readonly RequestRecord[]): Dots[] {
   const every = Math.max(1, Math.ceil(records.length / MAX_DOTS));

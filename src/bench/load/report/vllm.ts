@@ -1,7 +1,7 @@
 // A run in the format of `vllm bench serve --save-result --save-detailed`, for scripts and dashboards that read it.
-// Fields have the meaning that vLLM gives them: lists are in seconds, `_ms` fields in milliseconds. Latencies are
-// measured from when the request is sent; the wait before that is in `queue_times`. A failed request has zeros and an
-// error message.
+// Fields have the same meaning as in vLLM: lists are in seconds, `_ms` fields in milliseconds. Latencies are measured
+// from when the request is sent; the wait before that is in `queue_times`. Failed requests contain zeros and an error
+// message.
 
 import { ascending, distributionOf, percentileOf } from '../distribution.js';
 import type { FinishedRun } from './report.js';

@@ -1,5 +1,5 @@
 // The only module that calls the dashboard API. It sends and receives JSON, adds the CSRF token to requests that change
-// something, and turns failures into an ApiFailure with the server's message.
+// something, and converts failures to an ApiFailure with the server's message.
 import type { ErrorCode } from '../../../shared/error-codes.js';
 
 /** One invalid field in an error response. */
@@ -44,7 +44,7 @@ export function setCsrfToken(token: string): void {
   csrfToken = token;
 }
 
-/** `signedOut` runs when the session is over. `renew` fetches a new CSRF token. */
+/** `signedOut` runs when the session has ended. `renew` fetches a new CSRF token. */
 export function onSession(signedOut: () => void, renew: () => Promise<void>): void {
   onSignedOut = signedOut;
   renewToken = renew;
@@ -138,7 +138,7 @@ export const api = {
   delete: <T>(path: string): Promise<T> => json<T>('DELETE', path),
 };
 
-/** The message of a failure that is not shown by any form field. */
+/** The error message of a failure that no form field shows. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -146,7 +146,7 @@ export function messageOf(error: unknown): string {
 /**
  * The error message for this field, if there is one. Nested paths match their parent field (`limits.hal-1.0.rpm`
  * matches `limits`). API messages start with the parameter's name ("new_password must …"). This function removes the
- * name, so that the field can put its own label there. The remaining message starts in lower case.
+ * name so that the field can prepend its label. The remaining message starts in lower case.
  */
 export function fieldError(error: unknown, field: string): string | null {
   const fault = faultsOf(error).find((one) => isAbout(one, field));

@@ -55,7 +55,7 @@ export const isSameDay = (a: string | number | Date, b: string | number | Date):
   new Date(a).toDateString() === new Date(b).toDateString();
 
 const relativeFormat = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
-/** "3 minutes ago", "in 2 days"; "just now" for less than a minute ago. */
+/** Formats a relative time: "3 minutes ago", "in 2 days", or "just now" for less than a minute ago. */
 export function relative(time: string | number | Date, now = Date.now()): string {
   const seconds = (new Date(time).getTime() - now) / 1000;
   const size = Math.abs(seconds);

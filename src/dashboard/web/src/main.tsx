@@ -14,7 +14,7 @@ import './styles/layout.css';
 import './styles/pages.css';
 
 applyTheme(readTheme());
-// The server also returns this page for the root address, but the routes start at /dashboard.
+// The server also returns this page at /, but the routes start at /dashboard.
 if (!location.pathname.startsWith('/dashboard')) history.replaceState(null, '', `/dashboard${location.search}`);
 
 const client = new QueryClient({

@@ -25,7 +25,7 @@ export interface NavigationItem {
     | 'overview';
   /** Minimum role in the organization; absent: any role. */
   role?: Role;
-  /** Other words by which the command palette finds the page. */
+  /** Additional search words for the command palette. */
   words?: string;
 }
 
@@ -36,8 +36,8 @@ export interface NavigationGroup {
 }
 
 /**
- * The sidebar shows either the organization's groups or the operator's. In a window 900 pixels high, there is room for
- * thirteen organization entries and ten operator entries.
+ * The sidebar shows either the organization's groups or the operator's. A window 900 pixels high has room for thirteen
+ * organization entries and ten operator entries.
  */
 export const NAVIGATION: readonly NavigationGroup[] = [
   {
@@ -104,11 +104,11 @@ export const NAVIGATION: readonly NavigationGroup[] = [
 
 export type Area = 'organization' | 'operator';
 
-/** The area to which a page belongs; null if it belongs to both, such as the profile. */
+/** The area of a page; null for pages in both areas, such as the profile. */
 export const areaOf = (path: string): Area | null =>
   path.startsWith('/operator/') ? 'operator' : path === '/profile' ? null : 'organization';
 
-/** The page to be opened after sign-in: the requested one, if its path belongs to this dashboard. */
+/** The page to open after sign-in: the requested page, if its path belongs to this dashboard. */
 export function nextPath(search: string): string {
   const next = new URLSearchParams(search).get('next') ?? '/';
   return /^\/[a-z]/.test(next) ? next : '/';

@@ -1,4 +1,4 @@
-// OpenID Connect sign-in: the start address, and a message for each failure.
+// OpenID Connect sign-in: the start URL, and a message for each failure.
 import type { OidcFailure } from '../../../accounts/oidc/failures.js';
 import { API, withQuery } from './api.js';
 

@@ -41,7 +41,7 @@ export function useServiceAccounts(): UseQueryResult<ServiceAccountObject[]> {
   });
 }
 
-/** The invitation to which a link belongs; null if the page has no invitation token. */
+/** The link's invitation; null if the page has no invitation token. */
 export function useInvite(token: string | null): UseQueryResult<InvitePreview> {
   return useQuery({
     queryKey: ['invite', token],

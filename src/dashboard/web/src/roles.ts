@@ -1,4 +1,4 @@
-// What each role may do. The server enforces this; the page only hides actions that would be refused.
+// The permissions of each role. The server enforces this; the page only hides actions that would be refused.
 import type { Role } from '../../../shared/wire/organizations.js';
 
 const ORDER: readonly Role[] = ['viewer', 'developer', 'admin', 'owner'];

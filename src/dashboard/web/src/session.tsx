@@ -30,8 +30,8 @@ interface Session extends SessionState {
   organization: Organization | null;
   selectOrganization(id: string): void;
   /**
-   * Call this after sign-in, sign-out or a change to the profile or the organizations. Resolves when the page has the
-   * new data.
+   * Must be called after sign-in, sign-out or a change to the profile or the organizations. Resolves when the page has
+   * the new data.
    */
   reload(): Promise<void>;
   /** Ends this session. */
@@ -69,7 +69,7 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
     );
   }, [client]);
 
-  // Data fetched for one user must not be visible to the next, regardless of how the session ended.
+  // Data fetched for one user must not be visible to the next one, however the session ended.
   const userId = query.data?.me?.user.id ?? null;
   useEffect(
     () =>
@@ -137,7 +137,10 @@ export function useMe(): Me {
   return me;
 }
 
-/** The current organization, its API path, and what the user's role allows. For pages that require an organization. */
+/**
+ * The current organization, its API path, and the permissions of the user's role. For pages that require an
+ * organization.
+ */
 export function useOrganization(): Organization & { path: string; may(least: Role): boolean } {
   const { organization } = useSession();
   if (organization === null) throw new Error('useOrganization without an organization');

@@ -1,4 +1,4 @@
-// Sample requests to be copied. They use the server address from the page's URL.
+// Sample requests for users to copy. They use the server address from the page's URL.
 export interface Snippet {
   value: 'curl' | 'python' | 'javascript';
   label: string;

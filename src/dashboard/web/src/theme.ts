@@ -1,4 +1,5 @@
-// The theme: light, dark, or the system's. The choice is an attribute of <html>; styles/tokens.css does the rest.
+// The theme: light, dark, or the system's. The choice is an attribute of <html>, from which styles/tokens.css derives
+// the colors.
 export type Theme = 'system' | 'light' | 'dark';
 
 const KEY = 'monolith.theme';

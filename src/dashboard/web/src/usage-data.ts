@@ -10,7 +10,7 @@ export const RANGES: readonly { value: Range; label: string; days: number }[] = 
   { value: '90d', label: '90 d', days: 90 },
   { value: '365d', label: '1 y', days: 365 },
 ];
-/** Longer ranges are shown by day, because by hour they would have more bars than pixels. */
+/** Longer ranges are shown by day, because hourly data would have more bars than pixels. */
 export const HOURLY_DAYS = 7;
 
 const PAGE_ROWS = 5_000;
@@ -96,7 +96,7 @@ export function totalOf(rows: readonly Sums[]): Sums {
   return total;
 }
 
-/** Group of requests for models that the server does not have. */
+/** Group for requests that name a model unknown to the server. */
 export const UNKNOWN_MODEL = '?';
 /** Label of the sum of all groups without a series of their own. */
 export const OTHERS = 'All others';
@@ -172,7 +172,7 @@ export const DAYS: readonly { value: Days; label: string }[] = [
   { value: '365', label: '1 y' },
 ];
 
-/** Mean time to first token over requests that returned at least one token; null if none did. */
+/** Mean time to first token over requests that returned at least one token; null if there are none. */
 export const firstTokenMs = (sums: Sums): number | null =>
   sums.answered === 0 ? null : sums.first_token_ms / sums.answered;
 export const durationMs = (sums: Sums): number | null =>
@@ -184,7 +184,7 @@ export const tokensPerSecond = (sums: Sums): number | null =>
 /** Amounts below this have more than two decimal places. In a column, two places keep the digits aligned. */
 const SMALL = { price: 10, amount: 1, cell: 0.01 } as const;
 
-/** For example €12.34 or, for a price, €2.375. A currency that is not an ISO code follows the number. */
+/** For example €12.34 or, for a price, €2.375. If the currency is not an ISO code, it follows the number. */
 export function money(amount: number | null, currency: string, kind: keyof typeof SMALL = 'amount'): string {
   if (amount === null) return '–';
   const places = {

@@ -8,10 +8,10 @@ import type { ToolCall } from '../../types.js';
 export interface ReadCall extends Pick<ToolCall, 'name' | 'arguments'> {
   /**
    * The call's text apart from its arguments, as returned by ToolSyntax.ordered(), or without white space if the syntax
-   * has no such method. Null: the arguments do not occur in the call's text as JSON.
+   * has no such method. Null if the arguments do not occur in the call's text as JSON.
    */
   readonly around: string | null;
-  /** The ID that the model chose. Null: it has not chosen one, or the syntax has no IDs. */
+  /** The ID that the model chose; null if it has not chosen an ID or the syntax has no IDs. */
   readonly id: string | null;
 }
 
@@ -21,7 +21,7 @@ export interface CallSection {
   /** The end of the last call. */
   readonly callsEnd: number;
   /**
-   * The end of the section, including its closing marker. Null: the last call is not followed by the closing marker.
+   * The end of the section, including its closing marker; null if the closing marker does not follow the last call.
    */
   readonly end: number | null;
   readonly calls: readonly ReadCall[];
@@ -36,8 +36,8 @@ export function sectionStart(text: string, from: number, { open, bare }: ToolSyn
 }
 
 /**
- * Reads the section of calls that starts at `start`. Null if no complete call starts there. `tools`: the tools that may
- * be called, with the schemas of their parameters.
+ * Reads the section of calls that starts at `start`. Returns null if no complete call starts there. `tools`: the tools
+ * that may be called, with the schemas of their parameters.
  */
 export function readSection(text: string, start: number, syntax: ToolSyntax, tools: CallableTools): CallSection | null {
   const { open, close } = syntax;

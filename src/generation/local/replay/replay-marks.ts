@@ -40,7 +40,7 @@ export interface SectionIds {
 interface Marked {
   readonly ids: Int32Array;
   readonly name: string;
-  /** The call's position in its message. Null: the item is a reasoning block. */
+  /** The call's position in its message; null if the item is a reasoning block. */
   readonly call: CallPlace | null;
   readonly reasoning: string;
 }
@@ -57,8 +57,8 @@ interface Splice {
 }
 
 /**
- * `at`: the offset of an item's mark in the prompt `plain`. `before`: the offset at which the previous item ends or, if
- * that item is not replaced, the offset of its mark.
+ * `at`: the offset of an item's mark in the prompt `plain`. `before`: the end offset of the previous item or, if that
+ * item is not replaced, the offset of its mark.
  */
 interface Place {
   readonly plain: string;
@@ -217,8 +217,8 @@ export class ReplayMarks {
     const text = this.options.decode(item.ids);
     const written = this.#written(text, syntax);
     if (written === null) return null;
-    // If the prompt's section has more calls than the generated one, the comparison below fails: either the additional
-    // calls are within the window and are read, or the end of the section is outside of the window.
+    // If the prompt's section contains more calls than the generated section, the comparison below fails: either the
+    // additional calls are within the window and are read, or the end of the section is outside the window.
     const calls = toolCalls.slice(nth, nth + written.calls.length);
     if (!isSame(written, calls)) return null;
     const length = calls.reduce((sum, { arguments: given }) => sum + MAX_GROWTH * given.length, MAX_AROUND);
@@ -266,9 +266,9 @@ const isSame = ({ calls: read }: CallSection, calls: readonly ToolCall[]): boole
   );
 
 /**
- * Returns the offset in `shownText` at which the rendered section `shown` ends, if it ends in the same way as the
+ * Returns the offset in `shownText` where the rendered section `shown` ends, if it ends in the same way as the
  * generated section `written` in `text`: with its closing marker or, if the output stopped before the marker, with the
- * last call and the same white space. Null if it ends differently.
+ * last call and the same white space. Returns null if it ends differently.
  */
 function endLike(written: CallSection, text: string, shown: CallSection, shownText: string): number | null {
   if (written.end !== null) return written.end === text.length ? shown.end : null;

@@ -1,7 +1,7 @@
-// The text of a choice's generated tokens, from which the tokens of a substring can be found.
+// The text of a choice's generated tokens, used to find the tokens of a substring.
 import type { Engine } from '../../../engine/engine.js';
 
-/** The text of a sequence of tokens, and the byte offset at which each token starts. */
+/** The text of a token sequence, and the start offset of each token in bytes. */
 export class TokenText {
   private constructor(
     readonly text: string,
@@ -22,7 +22,10 @@ export class TokenText {
     }
   }
 
-  /** Returns the tokens of the substring from `start` to `end`. Null if the substring starts or ends within a token. */
+  /**
+   * Returns the tokens of the substring from `start` to `end`. Returns null if the substring starts or ends within
+   * a token.
+   */
   between(start: number, end: number): Int32Array | null {
     const before = Buffer.byteLength(this.text.slice(0, start));
     const first = this.#indexOf(before);
@@ -30,7 +33,7 @@ export class TokenText {
     return first === null || last === null ? null : Int32Array.from(this.ids.slice(first, last));
   }
 
-  /** Returns the index of the first token that starts at this byte offset. Null if no token starts there. */
+  /** Returns the index of the first token that starts at this byte offset. Returns null if no token starts there. */
   #indexOf(byte: number): number | null {
     let low = 0;
     let high = this.starts.length - 1;

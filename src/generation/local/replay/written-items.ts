@@ -13,13 +13,13 @@ import { TokenText } from './token-text.js';
 /** Only about this many tokens at the start of a choice are searched for tool calls and reasoning blocks. */
 const MAX_CHOICE_TOKENS = 4 * MAX_ITEM_TOKENS;
 
-/** The search of a choice stops after this many places that look like the start of a call but are not. */
+/** The search of a choice stops after this many false positives, which look like the start of a call but are not. */
 const MAX_FOREIGN = 16;
 
 export interface WritingRules {
-  /** Null: tool calls are not recorded. */
+  /** Null if tool calls are not recorded. */
   readonly calls: { readonly syntax: ToolSyntax; readonly tools: CallableTools } | null;
-  /** Null: reasoning blocks are not recorded. */
+  /** Null if reasoning blocks are not recorded. */
   readonly markers: ReasoningMarkers | null;
   /** The last tokens of the prompt, if the prompt opens the reasoning block. Otherwise empty. */
   readonly opened: Int32Array;
@@ -45,7 +45,7 @@ export class WrittenItems {
     if (known.length < MAX_CHOICE_TOKENS) known.push(...ids);
   }
 
-  /** Call with each event that is sent to the client. */
+  /** Must be called with each event that is sent to the client. */
   event(event: GenerationEvent): void {
     switch (event.type) {
       case 'text':
@@ -67,7 +67,7 @@ export class WrittenItems {
     }
   }
 
-  /** Returns the tool calls and reasoning blocks of a choice that has ended. */
+  /** Returns the tool calls and reasoning blocks of a finished choice. */
   take(index: number): WrittenItem[] {
     const choice = this.#choices.get(index);
     this.#choices.delete(index);
@@ -108,7 +108,8 @@ export class WrittenItems {
         foreign++;
         continue;
       }
-      // If the output ends after a call, the section has no closing marker. Its last token may contain white space.
+      // If the output ends after a call, the section has no closing marker. The last token may contain trailing white
+      // space.
       const isOver = output.text.slice(section.callsEnd).trim() === '';
       at = section.end ?? (isOver ? output.text.length : section.callsEnd);
       const received = calls.slice(index, index + section.calls.length);

@@ -5,7 +5,8 @@ import { Float, TemplateFault, isInteger, typeName, type Arguments, type Value }
 
 /**
  * Returns the arguments in the order of `names`, with undefined for each argument that is not given. Throws
- * TemplateFault if there are too many arguments, if one is unknown, or if one of the first `required` is missing.
+ * TemplateFault if there are too many arguments, if an argument is unknown, or if one of the first `required` arguments
+ * is missing.
  */
 export function bind(
   what: string,

@@ -47,7 +47,7 @@ function unsupported(operator: string, left: Value, right: Value): never {
   throw new TemplateFault(`unsupported operand type(s) for ${operator}: '${typeName(left)}' and '${typeName(right)}'`);
 }
 
-/** The value of a number or boolean as a float; null for others. */
+/** The value of a number or boolean as a float; null for other types. */
 export function floatOf(value: Value): number | null {
   if (value instanceof Float) return value.value;
   return isInteger(value) ? Number(value) : null;

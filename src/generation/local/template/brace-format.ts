@@ -6,7 +6,7 @@ import { bigText, floatText, repr, str } from './print.js';
 import type { Run } from './run.js';
 import { Float, TemplateFault, isInteger, textOf, typeName, type Arguments, type Value } from './values.js';
 
-/** The format specification of a field may contain fields, but those must not be nested further. */
+/** A field's format specification may contain fields, but these must not be nested further. */
 const MAX_NESTING = 2;
 
 /**
@@ -99,7 +99,7 @@ class BraceFormat {
   }
 }
 
-/** None is a value, too. */
+/** None is also a value. */
 function missing(reason: string, present: boolean | undefined): null {
   if (present !== true) throw new TemplateFault(reason);
   return null;
@@ -152,7 +152,7 @@ function parseSpecification(text: string): Specification {
   };
 }
 
-/** Python's format(). */
+/** Implements Python's format(). */
 function formatValue(run: Run, value: Value, specification: string): string {
   if (specification === '') return str(run, value);
   const spec = parseSpecification(specification);

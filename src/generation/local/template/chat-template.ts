@@ -1,5 +1,5 @@
-// Renders a model's chat template (Jinja, from the GGUF file) within limits (limits.ts) and without access to
-// anything but its input. One instance per loaded model; event-loop thread only.
+// Renders a model's chat template (Jinja, from the GGUF file) within limits (limits.ts) and with access to nothing but
+// its input. One instance per loaded model; event-loop thread only.
 import type { TemplateContext, TemplateTool } from './context.js';
 import { budgetFor, RenderBudget, TEMPLATE_LIMITS, TemplateError } from './limits.js';
 import { TemplateEfforts } from './effort.js';
@@ -87,7 +87,7 @@ export class ChatTemplate {
     }
   }
 
-  /** The text with which the template starts a response, or '' if it cannot be determined. */
+  /** The text that the template puts at the start of a response, or '' if it cannot be determined. */
   generationPrompt(enableThinking: boolean, effort: string | undefined): string {
     const key = `${enableThinking} ${effort ?? ''}`;
     let text = this.#generationPrompts.get(key);
@@ -134,8 +134,8 @@ export class ChatTemplate {
   }
 
   /**
-   * Registers the list of tools, each tool and its function for caching of their JSON, because templates write it in
-   * each render.
+   * Registers the list of tools, each tool and its function in the JSON cache, because templates serialize them on
+   * every render.
    */
   #remember(tools: Value): void {
     for (const tool of tools as List) {
@@ -166,7 +166,7 @@ export class ChatTemplate {
   }
 }
 
-/** Template recursion is bounded only by the call stack. */
+/** Only the call stack bounds template recursion. */
 function reasonOf(error: unknown): string {
   if (error instanceof RangeError && error.message.includes('call stack'))
     return 'it is nested too deeply or recurses endlessly';

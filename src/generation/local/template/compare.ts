@@ -1,4 +1,4 @@
-// Comparisons as Python makes them.
+// Comparisons with Python's semantics.
 import { compareTexts } from './code-points.js';
 import { items, itemsOrNull } from './iterate.js';
 import { searchSteps } from './limits.js';
@@ -18,7 +18,7 @@ import {
   type Value,
 } from './values.js';
 
-/** The value of a number or boolean, for comparisons; null for others. */
+/** The value of a number or boolean, for comparisons; null for other types. */
 function numeric(value: Value): number | bigint | null {
   if (typeof value === 'number' || typeof value === 'bigint') return value;
   if (typeof value === 'boolean') return Number(value);

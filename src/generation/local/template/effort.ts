@@ -1,11 +1,11 @@
-// Determines the reasoning efforts that a chat template knows, by rendering one user message with each of them, and the
-// word that is passed to the template for a request's effort.
+// Determines the reasoning efforts that a chat template knows, by rendering one user message with each effort, and maps
+// a request's effort to the template's word for it.
 import { REASONING_EFFORTS, type ReasoningEffort } from '../../types.js';
 
 type Level = Exclude<ReasoningEffort, 'none'>;
 const LEVELS = REASONING_EFFORTS.filter((effort): effort is Level => effort !== 'none');
 
-/** The words with which templates turn reasoning off. */
+/** The words that turn reasoning off in templates. */
 const OFF_WORDS = ['no_think', 'none'] as const;
 
 /** The levels offered for templates that print any word (gpt-oss). */
@@ -14,11 +14,11 @@ const PRINTED: readonly Level[] = ['low', 'medium', 'high'];
 /** A word that no template knows. */
 const UNKNOWN = 'probe-effort';
 
-/** Index of the lowest level that asks for more reasoning than usual. */
+/** Index of the lowest level with more reasoning than usual. */
 const FIRST_HIGH = LEVELS.indexOf('high');
 
 export class TemplateEfforts {
-  /** The template's word for a request without an effort. Undefined: the variable is not set. */
+  /** The template's word for a request without an effort. If undefined, the variable is not set. */
   readonly standard: string | undefined;
   readonly #levels: readonly Level[];
   /** Whether the template fails for words that it does not know. */
@@ -59,8 +59,8 @@ export class TemplateEfforts {
 
   /**
    * Returns the value of `reasoning_effort`. If the template does not know the effort, this is the nearest effort that
-   * it knows; if two are equally near, the stronger one. A template that accepts any word gets the effort itself unless
-   * it knows a similar one that is not stronger. Undefined: the variable is not set.
+   * it knows or, if two are equally near, the stronger one. A template that accepts any word gets the effort itself
+   * unless it knows a similar one that is not stronger. Returns undefined if the variable should not be set.
    */
   word(effort: ReasoningEffort): string | undefined {
     if (effort === 'none') return this.#off;

@@ -1,4 +1,4 @@
-// Turns expressions into functions that compute their values. A function call per node is several times faster than
+// Compiles expressions to functions that compute their values. A function call per node is several times faster than
 // walking the tree.
 import { calculate, negated, unchanged } from './arithmetic.js';
 import { contains, equal, order } from './compare.js';
@@ -33,8 +33,8 @@ export type Evaluate = (scope: Scope) => Value;
 const CALL_STEPS = 4;
 
 /**
- * `soft`: the expression stands directly in a branch. An unknown filter or test then causes an error only when it is
- * reached, because templates check whether it exists. Throws TemplateFault.
+ * `soft`: the expression is directly inside a branch. An unknown filter or test then causes an error only when it is
+ * evaluated, because templates check whether it exists. Throws TemplateFault.
  */
 export function compileExpression(node: tree.Expression, soft: boolean): Evaluate {
   switch (node.type) {

@@ -1,4 +1,4 @@
-// Turns statements into functions that write their output.
+// Compiles statements to functions that write their output.
 import { callValue, compileArguments, compileExpression, compileFilter, type Evaluate } from './evaluate.js';
 import { escapeHtml } from './html.js';
 import { items } from './iterate.js';
@@ -11,7 +11,7 @@ import { Symbols } from './symbols.js';
 import type * as tree from './syntax-tree.js';
 import { Callable, Markup, PythonObject, TemplateFault, Undefined, isTrue, textOf, type Value } from './values.js';
 
-/** What the enclosing loop does after a statement. */
+/** Control flow of the enclosing loop after a statement. */
 type Signal = 'next' | 'break' | 'continue';
 
 /** Throws TemplateFault, or TemplateError if the budget is exceeded or the template raises an error. */
@@ -23,13 +23,13 @@ export interface Place {
   readonly symbols: Symbols;
 }
 
-/** A block that has its own variables. `begin` returns the scope in which it runs: a new one or one that is reused. */
+/** A block that has its own variables. `begin` returns the scope in which it runs, which is new or reused. */
 export interface ScopedBlock {
   readonly execute: Execute;
   readonly begin: (scope: Scope) => Scope;
 }
 
-/** `symbols`: what the block declares. */
+/** `symbols`: the variables that the block declares. */
 export function compileScoped(block: tree.Block, symbols: Symbols): ScopedBlock {
   symbols.analyze(block);
   const execute = compileBlock(block, { soft: false, symbols });
@@ -329,7 +329,7 @@ function compileAutoescape(
   };
 }
 
-/** The variable `self`, through which a template prints one of its blocks again. */
+/** The variable `self`, which a template uses to print one of its blocks again. */
 export class BlockReferences extends PythonObject {
   readonly typeName = 'TemplateReference';
 

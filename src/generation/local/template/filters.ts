@@ -9,7 +9,7 @@ const FILTERS: ReadonlyMap<string, Filter> = new Map(
   Object.entries({ ...LIST_FILTERS, ...NUMBER_FILTERS, ...TEXT_FILTERS }),
 );
 
-/** Returns undefined if there is no filter of that name. */
+/** Returns undefined if there is no filter with that name. */
 export function filterNamed(name: string): Filter | undefined {
   return FILTERS.get(name);
 }

@@ -1,4 +1,4 @@
-// The functions that every chat template can call: Jinja2's own, and the two that transformers adds.
+// The functions that every chat template can call: Jinja2's built-in functions, and two that transformers adds.
 import { bind, positional } from './arguments.js';
 import { items } from './iterate.js';
 import { TEMPLATE_LIMITS, TemplateError } from './limits.js';
@@ -104,7 +104,7 @@ const cycler: Global = (_run, { positional: values }) => {
   return new Cycler(values);
 };
 
-/** Implements joiner(): returns a function that returns nothing the first time and a separator after that. */
+/** Implements joiner(): returns a function that returns an empty string the first time and a separator after that. */
 const joiner: Global = (_run, args) => {
   const [separator = ', '] = bind('joiner', args, ['sep']);
   let used = false;
@@ -148,7 +148,7 @@ const FUNCTIONS: Readonly<Record<string, { call: Global; type: Callable['typeNam
 
 export const isTemplateFunction = (name: string): boolean => Object.hasOwn(FUNCTIONS, name);
 
-/** Returns the function of that name, or undefined. */
+/** Returns the function with that name, or undefined. */
 export function globalNamed(run: Run, name: string): Callable | undefined {
   const found = isTemplateFunction(name) ? FUNCTIONS[name] : undefined;
   return found === undefined ? undefined : new Callable(name, (args) => found.call(run, args), found.type);

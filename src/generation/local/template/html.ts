@@ -12,7 +12,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '"': '&#34;',
 };
 
-/** Markup stays as it is. */
+/** Markup is left unchanged. */
 export function escapeHtml(run: Run, value: Value): string {
   if (value instanceof Markup) return value.text;
   const text = str(run, value);
@@ -33,7 +33,7 @@ export function unescapeHtml(text: string): string {
   });
 }
 
-/** Removes comments and tags in linear time. A tag or comment that is not closed stays, like everything after it. */
+/** Removes comments and tags in linear time. An unclosed tag or comment is kept, like everything after it. */
 export function withoutTags(text: string): string {
   let result = '';
   let done = 0;

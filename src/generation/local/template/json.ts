@@ -1,4 +1,4 @@
-// JSON as Python's module json reads and writes it: integers keep all digits, 1.0 stays a float, and strings are
+// JSON as Python's json module reads and writes it: integers keep all digits, 1.0 stays a float, and strings are
 // written with as few escapes as possible.
 import { endOfString } from '../../../shared/exact-json.js';
 import { compareTexts } from './code-points.js';
@@ -8,7 +8,7 @@ import type { Run } from './run.js';
 import { Dict, Float, TemplateFault, Tuple, isInteger, textOf, typeName, type Value } from './values.js';
 
 export interface JsonOptions {
-  /** The indentation of each level. Null: everything is on one line. */
+  /** The indentation of each level; null writes everything on one line. */
   readonly indent: string | null;
   readonly itemSeparator: string;
   readonly keySeparator: string;
@@ -39,7 +39,7 @@ export function toJson(run: Run, value: Value, options: JsonOptions = COMPACT): 
   return text;
 }
 
-/** `line`: a line break with the current indentation. Null: everything is on one line. */
+/** `line`: a line break with the current indentation; null writes everything on one line. */
 function written(run: Run, value: Value, options: JsonOptions, line: string | null): string {
   run.spend(1);
   if (value === null) return 'null';
@@ -123,7 +123,7 @@ function unicodeEscape(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** Deeper JSON is not read. */
+/** Maximum nesting. Deeper JSON is not parsed. */
 const MAX_DEPTH = 256;
 const NUMBER = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
 const SPACE = /[ \t\n\r]*/y;

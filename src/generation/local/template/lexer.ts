@@ -170,5 +170,5 @@ class Lexer {
   }
 }
 
-/** As many as Python reads. */
+/** The same number as in Python. */
 const MAX_DIGITS = 4_300;

@@ -23,7 +23,7 @@ export const TEMPLATE_LIMITS = {
    */
   stepsPerCharacter: 1,
   stepsPerValue: 64,
-  /** Maximum for any render. */
+  /** Maximum number of steps of any render. */
   mostSteps: 16_000_000,
   /** Maximum length of a range(). */
   range: 100_000,
@@ -31,7 +31,7 @@ export const TEMPLATE_LIMITS = {
 
 /** The template rejected the conversation (raise_exception), failed, or exceeded its budget. */
 export class TemplateError extends Error {
-  /** Whether the budget was exceeded. If so, another render would cost as much. */
+  /** Whether the budget was exceeded. If so, another render would cost just as much. */
   readonly exhausted: boolean;
 
   constructor(message: string, exhausted = false) {
@@ -63,8 +63,8 @@ export function searchSteps(length: number, sought: number): number {
 }
 
 /**
- * The steps that one or several renders may still take. Steps are counted instead of time, so that the result does not
- * depend on the load of the machine.
+ * The remaining steps for one or several renders. Steps are counted instead of time, so that the result does not depend
+ * on the load of the machine.
  */
 export class RenderBudget {
   #left: number;

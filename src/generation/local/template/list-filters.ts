@@ -1,4 +1,4 @@
-// The builtin filters for lists and dicts. As in Jinja2, filters that are often chained return an iterator.
+// The built-in filters for lists and dicts. As in Jinja2, filters that are often chained return an iterator.
 import { bind, count } from './arguments.js';
 import { equal, order } from './compare.js';
 import { items, length, listed } from './iterate.js';

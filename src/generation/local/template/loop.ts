@@ -16,7 +16,7 @@ export class LoopItems {
     this.#iterator = Array.isArray(source) ? null : source[Symbol.iterator]();
   }
 
-  /** Whether there is an item at the index. Reads items up to it if necessary. */
+  /** Whether there is an item at the index. Reads items up to the index if necessary. */
   has(index: number): boolean {
     while (index >= this.#list.length && this.#readOne());
     return index < this.#list.length;

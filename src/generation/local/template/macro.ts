@@ -5,7 +5,7 @@ import { Symbols } from './symbols.js';
 import type * as tree from './syntax-tree.js';
 import { Callable, Dict, Markup, TemplateFault, Tuple, Undefined, type Arguments, type Value } from './values.js';
 
-/** Steps charged for a call, in addition to those of the macro's body. */
+/** Steps charged for a call, in addition to the steps of the macro's body. */
 const CALL_STEPS = 8;
 
 /** Compiles a block that has its own variables. `begin` prepares a scope for it. */

@@ -43,7 +43,7 @@ function methodsOf(value: Value): ReadonlyMap<string, Method> | null {
   return isInteger(value) || value instanceof Float ? NUMBER_METHODS : null;
 }
 
-/** The method of that name, ready to be called, or undefined. */
+/** Returns the bound method with that name, or undefined. */
 export function methodOf(value: Value, name: string): Method | undefined {
   return methodsOf(value)?.get(name);
 }
@@ -155,7 +155,7 @@ export function setAttribute(target: Value, name: string, value: Value): void {
   target.attributes.set(name, value);
 }
 
-/** `value[start:stop:step]`. Null stands for a bound that is omitted. */
+/** `value[start:stop:step]`. Null represents an omitted bound. */
 export function slice(run: Run, value: Value, bounds: readonly [Value, Value, Value]): Value {
   if (value instanceof Undefined) throw value.fault();
   const text = textOf(value);

@@ -1,4 +1,4 @@
-// The builtin filters for numbers.
+// The built-in filters for numbers.
 import { bind, count, isNumber } from './arguments.js';
 import { calculate, floatOf } from './arithmetic.js';
 import { attributeGetter } from './list-filters.js';

@@ -6,8 +6,7 @@ export const MAX_PRECISION = 100;
 export const MAX_WIDTH = 1 << 16;
 
 /**
- * Returns |value| * 10^scale, computed exactly and rounded to an integer; ties go to the even integer. `value` must be
- * finite.
+ * Returns |value| * 10^scale, computed exactly and rounded to an integer; ties round to even. `value` must be finite.
  */
 export function scaled(value: number, scale: number): bigint {
   const { mantissa, exponent } = partsOf(Math.abs(value));

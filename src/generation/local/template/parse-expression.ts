@@ -21,7 +21,7 @@ const NO_ARGUMENTS: CallArguments = { positional: [], named: [], list: null, dic
 
 export class ExpressionParser {
   #depth = 0;
-  /** The names that each macro being parsed reads. */
+  /** The names read by each macro that is being parsed. */
   readonly reads: Set<string>[] = [];
 
   constructor(protected readonly stream: TokenStream) {}
@@ -45,7 +45,10 @@ export class ExpressionParser {
     return this.#nested(() => this.#or());
   }
 
-  /** Parses one expression, or several separated by commas, which form a tuple. `end`: a name that ends the tuple. */
+  /**
+   * Parses one expression, or several comma-separated expressions, which form a tuple. `end`: a name that ends the
+   * tuple.
+   */
   tuple(
     parse: () => Expression,
     { end, inParentheses = false }: { end?: string; inParentheses?: boolean } = {},
@@ -219,7 +222,7 @@ export class ExpressionParser {
     if (type === 'constant') {
       stream.next();
       let whole = value!;
-      // Adjacent string literals are one.
+      // Adjacent string literals are concatenated.
       for (; typeof whole === 'string' && typeof stream.current.value === 'string'; stream.next())
         whole += stream.current.value;
       return { type: 'constant', value: whole };
@@ -240,7 +243,7 @@ export class ExpressionParser {
     return [key, this.expression()];
   }
 
-  /** Parses elements separated by commas. A trailing comma is allowed. */
+  /** Parses comma-separated elements. A trailing comma is allowed. */
   #listed<T>(closing: string, element: () => T): T[] {
     const elements: T[] = [];
     while (!this.stream.skipOperator(closing)) {

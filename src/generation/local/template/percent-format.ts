@@ -1,4 +1,4 @@
-// Python's '...' % values.
+// Implements Python's '...' % values.
 import { firstCharacters } from './code-points.js';
 import { exponential, fixed, general, MAX_PRECISION, MAX_WIDTH } from './number-format.js';
 import { piecesSteps } from './limits.js';

@@ -44,7 +44,7 @@ export function repr(run: Run, value: Value): string {
   }
 }
 
-/** Python refuses to print integers with more digits. */
+/** Maximum number of digits: Python refuses to print longer integers. */
 const MAX_DIGITS = 4_300;
 
 export function bigText(run: Run, value: bigint): string {
@@ -81,7 +81,7 @@ function objectText(run: Run, value: Exclude<Value, null | boolean | number | bi
     return `<Namespace ${repr(run, dict)}>`;
   }
   if (value instanceof Bytes) return bytesText(value.bytes);
-  // Python adds an address.
+  // Python also prints an address.
   if (value instanceof Callable)
     return `<${value.typeName} ${value.typeName === 'Macro' ? macroName(value) : value.name}>`;
   if (value instanceof Lazy) return `<${value.typeName} object>`;

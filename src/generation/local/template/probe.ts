@@ -1,5 +1,5 @@
 // Detects what a chat template supports by rendering small conversations and searching the output. Templates silently
-// drop what they do not support. Runs once per loaded model.
+// drop content that they do not support. Runs once per loaded model.
 import type { ReasoningMarkers } from '../reasoning.js';
 import type { TemplateContext, TemplateMessage, TemplateTool } from './context.js';
 import { TemplateError } from './limits.js';
@@ -12,18 +12,18 @@ export interface TemplateCapabilities {
   calls: 'many' | 'one' | 'none'; // how many past tool calls of one message are shown with their results
   callText: boolean; // whether text next to the calls of a message is shown
   /**
-   * How past arguments are passed: as an object, or as text if the template fails on an object or prints it in Python's
+   * How past arguments are passed: as an object, or as text if the template fails on objects or prints them in Python's
    * notation.
    */
   callArguments: 'text' | 'object';
   /** Whether arguments that are not an object may be given as text. */
   textArguments: boolean;
   /**
-   * The call IDs that the template accepts and shows correctly. free: any. short: 9 letters and digits. numbered:
+   * The call IDs that the template accepts and shows correctly. free: any ID. short: 9 letters and digits. numbered:
    * functions.NAME:NUMBER.
    */
   callIds: 'free' | 'short' | 'numbered';
-  /** The field whose reasoning is shown in a running tool loop, both with thinking on and off. */
+  /** The message field whose reasoning the template shows in a running tool loop, both with thinking on and off. */
   reasoningField: 'reasoning_content' | 'thinking' | 'reasoning' | null;
 }
 
@@ -88,8 +88,8 @@ function calling(calls: Call[], more: Partial<TemplateMessage> = {}): TemplateMe
 }
 
 /**
- * Renders once. Returns null if the template rejects the messages. Throws TemplateError if it exceeds its budget,
- * because it is unusable then.
+ * Renders once. Returns null if the template rejects the messages. Throws TemplateError if the template exceeds its
+ * budget, which makes it unusable.
  */
 function attempt(render: Render, context: Pick<TemplateContext, 'messages'> & Partial<TemplateContext>): string | null {
   try {
@@ -135,7 +135,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
 
   const forms = formsOfCalls(showsCalls);
   const one = forms.call(PROBE_TOOL, VALUE, 0);
-  // The second call has its own value, because some templates show only the first call but all results.
+  // The second call uses a different value, because some templates show only the first call but all results.
   const other = forms.call('probe_other', OTHER_VALUE, 1);
   const words = (name: string): string[] => [name, VALUE, `probe-result-${name}`];
   const takesOne = showsCalls(calling([one]), words(PROBE_TOOL));
@@ -194,7 +194,7 @@ function formsOfCalls(showsCalls: (messages: TemplateMessage[], words: string[])
       : 'free';
   const id = idFor(callIds, PROBE_TOOL, 0);
   const textArguments = takesText(id);
-  // A template that prints an object as Python does was written for the JSON text that the model was trained on.
+  // A template that prints objects in Python's notation expects JSON text, which is what the model was trained on.
   const isLiteral = showsCalls(withObject(id), [`'${PROBE_KEY}': '${VALUE}'`]);
   const callArguments = textArguments && (isLiteral || !takesObject(id)) ? 'text' : 'object';
   return {

@@ -1,4 +1,4 @@
-// A chat template that has been parsed and can be rendered.
+// A parsed chat template, ready to be rendered.
 import { BlockReferences, compileScoped, type ScopedBlock } from './execute.js';
 import { callFilter } from './filters.js';
 import { getAttribute, getItem } from './members.js';

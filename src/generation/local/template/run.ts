@@ -15,7 +15,7 @@ export type Filter = (run: Run, value: Value, args: Arguments) => Value;
 /** Throws TemplateFault. */
 export type Test = (run: Run, value: Value, args: Arguments) => boolean;
 
-/** Operations that lower-level modules of the template language need from higher-level ones. */
+/** Operations of higher-level modules of the template language that lower-level modules need. */
 export interface Language {
   getAttribute(run: Run, value: Value, name: string): Value;
   getItem(run: Run, value: Value, key: Value): Value;
@@ -25,14 +25,14 @@ export interface Language {
 
 /**
  * Cached JSON of lists and dicts that are shared between renders, with the number of steps that serializing it takes.
- * Null: not serialized yet.
+ * Null if not serialized yet.
  */
 export type KnownJson = WeakMap<object, { readonly text: string; readonly steps: number } | null>;
 
 export class Run {
   /** Whether printed text is escaped for HTML. */
   autoescape = false;
-  /** Set once the template has changed a list that may belong to its input. */
+  /** Whether the template has changed a list that may belong to its input. */
   changedInput = false;
   /** The line of the statement that is being executed. */
   line = 0;
@@ -56,7 +56,7 @@ export class Run {
     this.budget.spend(steps);
   }
 
-  /** Charges for reading or writing a text. */
+  /** Charges the steps for reading or writing a text. */
   spendText(length: number): void {
     this.budget.spend(textSteps(length));
   }

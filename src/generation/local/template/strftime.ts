@@ -19,7 +19,7 @@ const MONTHS = [
 const MS_OF_DAY = 86_400_000;
 const MAX_FORMAT = 256;
 
-/** Directives that stand for others. */
+/** Directives that are abbreviations for other directives. */
 const COMPOSED: Readonly<Record<string, string>> = {
   c: '%a %b %e %H:%M:%S %Y',
   D: '%m/%d/%y',
@@ -53,7 +53,8 @@ function cased(text: string, flag: string): string {
 }
 
 /**
- * Returns the value of a directive: a text, or a number with its width and padding character. Null: unknown directive.
+ * Returns the value of a directive: a text, or a number with its width and padding character. Returns null for an
+ * unknown directive.
  */
 function fieldOf(directive: string, now: Date): string | readonly [number: number, width: number, pad: string] | null {
   const [year, month, day, weekday] = [now.getFullYear(), now.getMonth(), now.getDate(), now.getDay()];

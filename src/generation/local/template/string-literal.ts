@@ -18,8 +18,8 @@ const SIMPLE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Characters that templates specify by name. Python knows all of Unicode's names, but the JavaScript runtime has no
- * table of them.
+ * Characters that templates specify by name. Python knows all Unicode names, but the JavaScript runtime has no such
+ * table.
  */
 const NAMED: Readonly<Record<string, string>> = {
   BULLET: '\u2022',
@@ -38,7 +38,7 @@ const NAMED: Readonly<Record<string, string>> = {
   'ZERO WIDTH SPACE': '\u200b',
 };
 
-/** `text`: the literal without its quotes. An unknown escape sequence is kept as it is. Throws TemplateFault. */
+/** `text`: the literal without its quotes. Unknown escape sequences are kept unchanged. Throws TemplateFault. */
 export function unescape(text: string): string {
   if (!text.includes('\\')) return text;
   return text.replace(ESCAPE, (...match: (string | undefined)[]) => unescaped(match));

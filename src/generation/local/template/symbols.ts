@@ -12,7 +12,7 @@ export class Symbols {
 
   constructor(private readonly parent: Symbols | null) {}
 
-  /** The names that start undefined. */
+  /** The variables that start undefined. */
   undefinedNames(): string[] {
     return [...this.#sources].filter(([, source]) => source === 'nowhere').map(([name]) => name);
   }

@@ -83,7 +83,7 @@ export type Statement =
   | { readonly type: 'block'; readonly name: string; readonly scoped: boolean; readonly body: Block }
   | { readonly type: 'break' }
   | { readonly type: 'continue' }
-  /** include, extends and import, which always fail because there are no other templates. */
+  /** include, extends and import. They always fail, because there are no other templates. */
   | { readonly type: 'load'; readonly tag: string };
 
 export type Block = readonly (Statement & { readonly line: number })[];

@@ -1,4 +1,4 @@
-// The builtin tests, as in `x is defined`.
+// The built-in tests, as in `x is defined`.
 import { positional } from './arguments.js';
 import { calculate } from './arithmetic.js';
 import { contains, equal, order } from './compare.js';
@@ -114,7 +114,7 @@ const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
   ['ge', greaterOrEqual],
 ]);
 
-/** Returns undefined if there is no test of that name. */
+/** Returns undefined if there is no test with that name. */
 export function testNamed(name: string): Test | undefined {
   return TESTS.get(name);
 }

@@ -21,7 +21,10 @@ export function capitalized(text: string): string {
   return first === undefined ? text : titleCase(first) + text.slice(first.length).toLowerCase();
 }
 
-/** Writes the first letter of each word in title case and the others in lower case. A word is a run of letters. */
+/**
+ * Writes the first letter of each word in title case and the other letters in lower case. A word is a run of
+ * letters.
+ */
 export function titled(text: string): string {
   let inWord = false;
   let result = '';

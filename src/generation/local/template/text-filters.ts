@@ -28,7 +28,7 @@ import { urlize } from './urlize.js';
 import { SPACE, lines } from './white-space.js';
 import { wrapped, wrapSteps } from './word-wrap.js';
 
-/** A filter that maps the text of a value. */
+/** Creates a filter that transforms a value's text. */
 const mapping =
   (name: string, result: (text: string) => string, steps = 1): Filter =>
   (run, value, args) => {

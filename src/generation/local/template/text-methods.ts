@@ -75,7 +75,7 @@ const strip = (name: string, ends: 'both' | 'left' | 'right'): Method =>
     return stripped(run, text, characters === null ? null : argumentText(name, characters), ends);
   });
 
-/** `limit`: maximum number of replacements. Negative: no limit. */
+/** `limit`: maximum number of replacements; negative = no limit. */
 export function replaced(run: Run, text: string, old: string, by: string, limit: number): string {
   run.spend(old === '' ? text.length : searchSteps(text.length, old.length));
   const parts = old === '' ? ['', ...text, ''] : text.split(old);
@@ -173,7 +173,7 @@ const partition = (name: 'partition' | 'rpartition'): Method =>
     return new Tuple([text.slice(0, at), separator, text.slice(at + separator.length)]);
   });
 
-/** Fills a text up to a width. */
+/** Pads a text to a width. */
 export function justified(
   run: Run,
   text: string,

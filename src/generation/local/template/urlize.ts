@@ -1,7 +1,7 @@
-// Turns the addresses in a text into HTML links. No side effects.
+// Converts addresses in a text to HTML links. No side effects.
 
 interface LinkOptions {
-  /** Maximum number of characters of the address that are shown. Null: no maximum. */
+  /** Maximum number of displayed characters of an address; null = no maximum. */
   readonly limit: number | null;
   readonly rel: string;
   readonly target: string | null;

@@ -1,6 +1,6 @@
-// The values that a chat template computes with. They behave like Python's, because templates are written for Jinja2:
-// an int is a number or, beyond 2^53, a bigint; a str is a string; None, booleans and lists are the JavaScript values.
-// Everything else is an instance of a class below.
+// The values that a chat template computes with. They behave like Python values, because templates are written for
+// Jinja2. An int is a number or, beyond 2^53, a bigint; a str is a string; None, booleans and lists are the
+// corresponding JavaScript values. All other values are instances of the classes below.
 
 import { memberNames, spellingOf } from '../../../shared/exact-json.js';
 
@@ -22,10 +22,10 @@ export class TemplateFault extends Error {}
 
 /** A value of a type that JavaScript lacks. */
 export abstract class PythonObject {
-  /** The name of the Python type, as error messages show it. */
+  /** The Python type's name, as shown in error messages. */
   abstract readonly typeName: string;
 
-  /** Returns an attribute, or undefined if there is none of that name. */
+  /** Returns an attribute, or undefined if there is none with that name. */
   attribute(_name: string): Value | undefined {
     return undefined;
   }
@@ -35,7 +35,7 @@ export abstract class PythonObject {
 export class Undefined extends PythonObject {
   readonly typeName = 'Undefined';
 
-  /** `describe`: returns a description of what does not exist. Called only if the value is used. */
+  /** `describe`: returns a description of the missing value. Called only if the value is used. */
   constructor(private readonly describe: () => string) {
     super();
   }
@@ -74,7 +74,7 @@ export class Bytes extends PythonObject {
 export class Tuple extends PythonObject {
   readonly typeName = 'tuple';
 
-  /** `names`: the names under which the items are also attributes, as in a named tuple. */
+  /** `names`: attribute names of the items, as in a named tuple. */
   constructor(
     readonly items: readonly Value[],
     private readonly names: readonly string[] = [],
@@ -88,8 +88,7 @@ export class Tuple extends PythonObject {
 }
 
 /**
- * A dict key in the form in which Map compares keys. Keys that are equal in Python, such as 1, 1.0 and True, have the
- * same form.
+ * A dict key in the form that Map compares. Keys that are equal in Python, such as 1, 1.0 and True, have the same form.
  */
 type HashedKey = string | number | bigint | null | object;
 
@@ -116,8 +115,8 @@ export class Dict extends PythonObject {
   }
 
   /**
-   * Throws TemplateFault if the key is not hashable. If the dict has an equal key, that key keeps its position and its
-   * form.
+   * Throws TemplateFault if the key is not hashable. If the dict contains an equal key, that key keeps its position and
+   * its form.
    */
   set(key: Value, value: Value): this {
     if (typeof key === 'string') {
@@ -188,7 +187,7 @@ function contentOf({ items }: Tuple): string {
   );
 }
 
-/** The result of keys(), values() or items() of a dict. */
+/** The result of a dict's keys(), values() or items(). */
 export class DictView extends PythonObject {
   readonly typeName: string;
 

@@ -25,7 +25,7 @@ export function trimStart(text: string): string {
   return text.slice(start);
 }
 
-/** Splits at white space, at most `times` times. Negative: no limit. */
+/** Splits at white space, at most `times` times; negative = no limit. */
 export function words(text: string, times: number): string[] {
   const found: string[] = [];
   let at = 0;
@@ -55,7 +55,7 @@ export function lastWords(text: string, times: number): string[] {
 
 const LINE_BREAK = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g;
 
-/** Splits into lines as str.splitlines() does. */
+/** Splits into lines like str.splitlines(). */
 export function lines(text: string, keepEnds = false): string[] {
   const found: string[] = [];
   let start = 0;

@@ -1,4 +1,4 @@
-// Wraps a line as Python's module textwrap does. No side effects.
+// Wraps a line like Python's textwrap module. No side effects.
 import { lengthOf } from './code-points.js';
 import { SPACE } from './white-space.js';
 
@@ -60,10 +60,7 @@ export function wrapped(line: string, { width, breakLong, hyphens }: WrapOptions
   return rows;
 }
 
-/**
- * Returns where to break a long word: after the last hyphen that fits if there is one within the word, otherwise at
- * `room`.
- */
+/** Returns where to break a long word: after the last hyphen that fits, or at `room` if there is none. */
 function afterHyphen(characters: readonly string[], room: number): number {
   const hyphen = characters.slice(0, room).lastIndexOf('-');
   return hyphen > 0 && characters.slice(0, hyphen).some((character) => character !== '-') ? hyphen + 1 : room;

@@ -22,7 +22,7 @@ export class CallArguments {
     private readonly can: Pick<TemplateCapabilities, 'callArguments' | 'textArguments'>,
   ) {}
 
-  /** Even arguments that are not a JSON object never make the template fail. */
+  /** Arguments that are not a JSON object must not make the template fail either. */
   forTemplate(text: string): Value {
     const given = text.trim() === '' ? '{}' : text;
     const { callArguments, textArguments } = this.can;
@@ -104,7 +104,7 @@ export function* stringsIn(value: unknown): Generator<string> {
   }
 }
 
-/** Returns the JSON text of each value of the object's own members; numbers keep all their digits. */
+/** Returns the JSON text of each of the object's member values; numbers keep all their digits. */
 function valueSpans(text: string): Map<string, string> {
   const spans = new Map<string, string>();
   const scanner = new JsonScanner();
@@ -126,7 +126,7 @@ function valueSpans(text: string): Map<string, string> {
 
 /**
  * Splits a past call's arguments into members, for syntaxes that write them one by one. Strings are returned unquoted
- * and other values as their original JSON text. Anything but an object becomes one member.
+ * and other values as their original JSON text. Any value other than an object becomes one member.
  */
 export function membersOf(text: string): Map<string, { text: string; isString: boolean }> {
   const parsed = parseObject(text);

@@ -9,7 +9,7 @@ import type { ToolSyntax } from './syntax.js';
 
 type ToolRequest = Pick<GenerationRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'>;
 
-/** Returns the tools that this request lets the model call; empty if none. */
+/** Returns the tools that the model may call in this request; empty if none. */
 export function callableTools({
   tools,
   toolChoice: { mode, allowed },
@@ -23,8 +23,8 @@ export function callableTools({
 }
 
 /**
- * Returns null if nothing has to be recognized or suppressed. `grammars`: the grammars of the tools' arguments, by tool
- * name. `keepsOut`: whether to suppress the markers if there are no tools.
+ * Returns null if no markers need to be recognized or suppressed. `grammars`: the grammars of the tools' arguments, by
+ * tool name. `keepsOut`: whether to suppress the markers if there are no tools.
  */
 export function callOptions(
   request: ToolRequest,
@@ -37,7 +37,7 @@ export function callOptions(
   const required = request.toolChoice.mode === 'required';
   if (names.length === 0)
     return { open: syntax.open, close: syntax.close, atStart: false, prefixes: [], required: false, forbidden: true };
-  // A response that starts like a bare call need not be a call, so its text is not constrained.
+  // A response that starts like a bare call is not necessarily a call, so its text is not constrained.
   const isFree = syntax.bare && !required;
   const binds = !isFree && names.every((name) => grammars.has(name));
   return {

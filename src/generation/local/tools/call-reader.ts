@@ -1,10 +1,10 @@
-// Reads one tool call from the text in which a model writes it. Each syntax has its own reader; all of them emit the
-// same events. No side effects.
+// Reads one tool call from a model's output text. Each syntax has its own reader; all of them emit the same events. No
+// side effects.
 
 /** Receives a call in this order: started, arguments as they arrive, finished. */
 export interface CallSink {
   started(name: string): void;
-  /** Concatenated, the deltas are an object's JSON or its beginning. */
+  /** The concatenated deltas form a JSON object or a prefix of one. */
   arguments(text: string): void;
   finished(complete: boolean): void;
 }
@@ -24,7 +24,7 @@ export interface CallReader {
   /** Whether the end of the call also closes the section and is consumed with it. */
   readonly closes?: boolean;
   /**
-   * Reads from `text[at]` while in state `reading` and returns the index after the consumed text. The results do not
+   * Reads from `text[at]` while in state `reading` and returns the index after the consumed text. The result does not
    * depend on where the text is split.
    */
   read(text: string, at: number): number;

@@ -18,7 +18,7 @@ export interface CallSyntax {
   readonly separators: string; // characters allowed between calls
   readonly skipped?: readonly string[]; // strings allowed between calls: they end a call but not the section
   readonly answer?: string; // after `open`: content follows instead of a call
-  /** Returns the reader for a call that starts with this character, or null if no call does. */
+  /** Returns the reader for a call that starts with this character, or null if no call starts with it. */
   reader(first: string, tools: CallableTools, sink: CallSink): CallReader | null;
 }
 
@@ -28,8 +28,8 @@ export interface CallStreamSink extends CallSink {
 }
 
 /**
- * After this many passages that only looked like calls, all further text is content. This limits how often text is read
- * again.
+ * After this many passages that only looked like calls, all further text is content. This limits how often text is
+ * reread.
  */
 const MAX_FOREIGN = 16;
 
@@ -60,7 +60,7 @@ export class CallStream {
   }
 
   push(piece: string): void {
-    // The remaining text may be the beginning of a marker.
+    // The remaining text may be a prefix of a marker.
     this.#text = this.#text.slice(this.#at) + piece;
     this.#at = 0;
     while (this.#at < this.#text.length && this.#step());
@@ -94,8 +94,8 @@ export class CallStream {
     const rest = this.#raw + this.#taken + this.#text.slice(this.#at);
     if (this.#state === 'call' && this.#reader?.started === true) this.sink.finished(false);
     else if (this.#state === 'junk' || this.#state === 'over' || rest === '') return;
-    // A call that was cut off before its name was complete is dropped. If the model itself ended its turn there, the
-    // text is its response.
+    // A call that was cut off before its name was complete is dropped. If the model itself ended the turn there, the
+    // text is emitted as content.
     else if (this.#state === 'content' || natural || bare) this.sink.text(rest);
   }
 
@@ -171,7 +171,7 @@ export class CallStream {
         break;
       case 'foreign':
         this.#foreign++;
-        // How much has been read depends on where the text was split, so all of it is read again as plain text.
+        // The amount read so far depends on where the text was split, so all of it is reread as plain text.
         if (this.#taken !== '') this.#text = this.#taken + this.#text;
         this.#at = this.#readerAt;
         this.#taken = '';

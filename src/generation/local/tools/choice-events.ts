@@ -6,7 +6,7 @@ import { CallStream } from './call-stream.js';
 import type { CallableTools } from './call-reader.js';
 import type { ToolSyntax } from './syntax.js';
 
-/** State that the choices of one request share. */
+/** State shared by the choices of one request. */
 export interface CallRules {
   readonly syntax: ToolSyntax;
   readonly tools: CallableTools;
@@ -16,7 +16,7 @@ export interface CallRules {
 }
 
 type ChoiceEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'finished' | 'prompt' | 'tokens' }>;
-/** An event without `choice` and `tokens`, which are added to every event in the same way. */
+/** An event without `choice` and `tokens`, which are added to all events in one place. */
 type UnnumberedEvent<T = ChoiceEvent> = T extends ChoiceEvent ? Omit<T, 'choice' | 'tokens'> : never;
 
 export class ChoiceEvents {
@@ -72,7 +72,7 @@ export class ChoiceEvents {
     this.#content(event.text);
   }
 
-  /** Emits the choice's remaining events including its end. */
+  /** Emits the choice's remaining events, including `finished`. */
   finished(event: FinishedEvent, stopString: string | null, more: { prediction?: PredictionCount } = {}): void {
     const natural = event.reason === 'end_of_turn' || event.reason === 'stop_string';
     this.#ended = true;
@@ -103,8 +103,8 @@ export class ChoiceEvents {
   }
 
   #read(text: string): void {
-    // From here on, the parser handles all text of a bare call, regardless of the section that the engine assigns it
-    // to.
+    // After this point, the parser handles all text of a bare call, regardless of the section to which the engine
+    // assigns it.
     this.#inCalls = this.rules.syntax.bare;
     this.#calls.push(text);
   }
@@ -132,8 +132,8 @@ export class ChoiceEvents {
   }
 
   /**
-   * Trailing white space is held until text follows. Of the white space around calls between two texts, only that on
-   * one side is kept.
+   * Trailing white space is held until text follows. Between two texts, white space is kept on only one side of the
+   * calls.
    */
   #content(piece: string): void {
     if (this.#over) return;

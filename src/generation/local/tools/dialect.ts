@@ -27,7 +27,7 @@ export function findDialect(template: ChatTemplate, hasToken: (spelling: string)
     }
   }
   const spoken = SPOKEN.find(({ token }) => token !== undefined && hasToken(token));
-  // A template that shows tools but no calls relies on the syntax with which the model was trained.
+  // A template that shows tools but no calls relies on the syntax that the model was trained on.
   return {
     syntax: spoken?.usual ?? HERMES,
     showsTools: spoken !== undefined && written === null && template.capabilities.tools,
@@ -36,7 +36,7 @@ export function findDialect(template: ChatTemplate, hasToken: (spelling: string)
 }
 
 /**
- * Describes the tools in the system text, for models whose templates do not support tools. `tools`: shielded, as for a
+ * Describes the tools in the system text, for models whose templates do not support tools. `tools`: shielded as for a
  * template.
  */
 export function describeTools(tools: readonly TemplateTool[], syntax: ToolSyntax): string {

@@ -55,7 +55,7 @@ export const functionary: SyntaxFamily = {
 };
 
 /**
- * Adjusts a prompt that ends with a recipient marker: removes it if the model may choose a recipient, otherwise
+ * Adjusts a prompt that ends with a recipient marker: removes the marker if the model may choose a recipient, otherwise
  * completes it with the recipient of plain text.
  */
 export function withRecipient(

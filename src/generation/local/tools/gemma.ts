@@ -46,7 +46,7 @@ export const GEMMA: ToolSyntax = {
   write: (calls) => calls.map((call) => `${OPEN}${CALL}${call.name}${inNotation(call.arguments)}${CLOSE}`).join(''),
 };
 
-/** Converts JSON text: strings get markers, names lose their quotes, and everything else stays. */
+/** Converts JSON text: strings are enclosed in markers, names lose their quotes, and everything else stays the same. */
 function inNotation(json: string): string {
   if (parseObject(json) === null) return `{arguments:${MARK}${json}${MARK}}`;
   return json.replace(

@@ -13,8 +13,8 @@ const MAX_HEADER = 1_024;
 const OTHER_MARK = /<\|(?:start|end|call|return)\|>$/;
 
 /**
- * Accepts any text up to the message if it contains a recipient. The order of the header's parts does not matter, and
- * the constraint is optional.
+ * Accepts any text up to the message if it contains a recipient, because the order of the header's parts varies and the
+ * constraint is optional.
  */
 function header(text: string): Header {
   if (OTHER_MARK.test(text)) return null;
@@ -33,7 +33,7 @@ export const HARMONY: ToolSyntax = {
   reader: (_first, tools, sink) => new HeadedCall(header, tools, sink),
   head: (tool) => `=functions.${tool} <|constrain|>json${MESSAGE}`,
   tail: '',
-  // The channel and the content type "json" do not change the call.
+  // The channel and the content type "json" do not affect the call.
   ordered: (around) => {
     const words = around
       .replace(/<\|channel\|>\s*[a-z]+|<\|constrain\|>|<\|message\|>/g, ' ')

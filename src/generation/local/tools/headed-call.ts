@@ -4,8 +4,8 @@ import type { CallableTools, CallReader, CallSink, CallState } from './call-read
 import { At, JsonScanner } from './json-scanner.js';
 
 /**
- * A header at the start of a text, with the tool's name and its length. `more`: the text may be the beginning of a
- * header. Null: it is not a header.
+ * A header at the start of a text, with the tool's name and its length. `more`: whether the text may be the beginning
+ * of a header. Null if the text is not a header.
  */
 export type Header = { readonly name: string; readonly length: number } | 'more' | null;
 
@@ -94,7 +94,7 @@ export function headerOf(parts: readonly (string | RegExp)[]): (text: string) =>
       }
       const [found, captured] = part.exec(rest) ?? [null];
       if (found === null) return rest === '' ? 'more' : null;
-      // The text that follows has not arrived yet.
+      // The following text has not arrived yet.
       if (found.length === rest.length && index < parts.length - 1) return 'more';
       if (captured !== undefined) name = captured;
       at += found.length;

@@ -178,7 +178,7 @@ class StringArguments {
   }
 
   /**
-   * Returns the text that a character of the string adds to the arguments, or null if the character makes them invalid.
+   * Returns the text that a character of the string adds to the arguments, or null if it makes the arguments invalid.
    * `outer`: the outer scanner's position after that character.
    */
   take(code: number, outer: At): string | null {

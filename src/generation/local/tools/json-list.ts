@@ -44,7 +44,7 @@ const SYNTAXES = MARKERS.map(([name, open, close]) => listIn(name, open, close))
 /** Mistral's markers. */
 export const MISTRAL = SYNTAXES[0] as ToolSyntax;
 
-/** Each is recognized by a token that only its models have in their vocabulary. */
+/** Each syntax is recognized by a token that only its models' vocabularies contain. */
 export const spokenLists: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [
   { usual: MISTRAL, token: MISTRAL.open },
   { usual: SYNTAXES[1] as ToolSyntax, token: '<TOOLCALL>' },

@@ -2,7 +2,7 @@
 // accepted text is always a prefix of some valid object (RFC 8259, strict grammar). No side effects.
 import { MAX_CALL_DEPTH } from '../../../shared/json-depth.js';
 
-/** The position of the next character in the grammar. */
+/** The grammar position of the next character. */
 export const enum At {
   Object, // the opening brace of the top-level object
   FirstKey, // a key or the closing brace
@@ -64,7 +64,7 @@ export class JsonScanner {
   #literalAt = 0;
 
   /**
-   * Whether the text may continue with this UTF-16 unit. Once this has returned false, the scanner must not be used
+   * Whether the text may continue with this UTF-16 unit. After returning false once, the scanner must not be used
    * again.
    */
   accept(code: number): boolean {

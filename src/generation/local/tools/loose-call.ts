@@ -212,7 +212,7 @@ export class LooseCall extends TextCall {
       plain += escape.text;
       at += escape.length - 1;
     }
-    // Characters are emitted as a whole.
+    // Emits only complete characters.
     if (endsInHalf(plain) && !(at < text.length && text[at] !== '\\')) {
       const rest = text.slice(at);
       const half = plain.at(-1) as string;

@@ -1,6 +1,6 @@
 // <function name="get_weather"><param name="location">San Francisco</param></function>
 //
-// MiniCPM5: each call is a section of its own. Values that contain markup are enclosed in <![CDATA[ ]]>.
+// MiniCPM5: each call is a separate section. Values that contain markup are enclosed in <![CDATA[ ]]>.
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags, type TagSpacing } from './tagged-call.js';
 import { membersOf } from './call-arguments.js';

@@ -1,11 +1,11 @@
-// Reads calls whose arguments are members between tags with their names, nested for objects within. Items of arrays
-// have the name `item`. Every tag is preceded by a mark, which does not occur in values:
+// Reads calls whose arguments are members enclosed in tags with their names; nested objects use nested tags. Items of
+// arrays have the name `item`. Every tag is preceded by a mark, which does not occur in values:
 //
 //   MARK<invoke name="get_weather">MARK<city>ParisMARK</city>MARK<days>MARK<item>1MARK</item>MARK</days>MARK</invoke>
 //
 // The tool's schema distinguishes "5" from 5, an empty value from an empty array, and objects from arrays. If it allows
-// several types, text that is valid JSON of an allowed type is read as that. Calls are emitted as the equivalent JSON
-// object: strings as they arrive, other values when they are complete. No side effects.
+// several types, text that is valid JSON of an allowed type is read as that type. Calls are emitted as the equivalent
+// JSON object: strings as they arrive, other values when they are complete. No side effects.
 import type { GrammarOptions } from '../../../engine/addon-grammar-types.js';
 import { MAX_HELD, partialAtEnd, type CallableTools, type CallSink } from './call-reader.js';
 import { endsInHalf, jsonWord, TextCall } from './text-call.js';
@@ -39,13 +39,13 @@ export const nestedHead = (mark: string, tool: string): string => `${mark}${INVO
 export const nestedTail = (mark: string): string => `${mark}</invoke>`;
 
 /**
- * Writes a past call's arguments in tags, for templates that do not support calls. `text`: their JSON. Anything but an
- * object becomes a single member.
+ * Writes a past call's arguments in tags, for templates that do not support calls. `text`: the arguments' JSON. Any
+ * value other than an object becomes a single member.
  */
 export function writeNested(mark: string, text: string): string {
   const digits: string[] = [];
-  // Each number is replaced by a string that consists of a mark, which no argument contains, and an index, so that
-  // numbers keep their digits.
+  // So that numbers keep their digits, each number is replaced by a string that consists of a mark, which no argument
+  // contains, and an index.
   const kept = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) =>
     token.startsWith('"') ? token : JSON.stringify(`${mark}${digits.push(token) - 1}`),
   );
@@ -202,7 +202,7 @@ export class NestedTagCall extends TextCall {
     return true;
   }
 
-  /** Reads the tag that ends the member, whatever its name. */
+  /** Reads the tag that ends the member, regardless of the tag's name. */
   #closeMember(): boolean {
     if (this.#tag('</', '>') === null) return false;
     this.#part = 'inside';
@@ -232,8 +232,8 @@ export class NestedTagCall extends TextCall {
   }
 
   /**
-   * Whether the tag at the start of the text is a closing tag. Returns null if the text is too short to decide, or if
-   * it does not start with a tag, in which case the call fails.
+   * Whether the tag at the start of the text is a closing tag. Returns null if the text is too short to tell, or if it
+   * does not start with a tag, in which case the call fails.
    */
   #isClosing(): boolean | null {
     const { mark } = this;

@@ -9,16 +9,16 @@ export interface ToolSyntax extends CallSyntax {
   readonly name: string;
   /** The text by which the engine recognizes a call: `open`, a prefix of it, or the start of a bare call. */
   readonly engineOpen: string;
-  /** The text after `engineOpen`, up to the arguments or to the part that the model generates before them. */
+  /** The text after `engineOpen`, up to the arguments or up to the part before them that the model generates. */
   head(tool: string): string;
   /**
-   * Like head(), for tools whose name is a prefix of another tool's name. Needed only if nothing in the head itself
-   * ends the name.
+   * Like head(), for tools whose name is a prefix of another tool's name. Needed only if no text in the head marks the
+   * end of the name.
    */
   headApart?(tool: string): string;
-  /** Text between the head and the arguments that the model chooses: an ID and the text after it. */
+  /** The part between the head and the arguments that the model generates: an ID and the text after it. */
   readonly lead?: GrammarOptions['lead'];
-  /** The notation of the arguments. Absent: a JSON object. */
+  /** The notation of the arguments. Defaults to a JSON object. */
   spelling?(schema: ParametersSchema): NonNullable<GrammarOptions['spelling']>;
   /** The text after the arguments: the end of the call, and of the section if it contains only one call. */
   readonly tail: string;
@@ -30,22 +30,19 @@ export interface ToolSyntax extends CallSyntax {
      * The text between the end of one call and the arguments of the next. `number`: minimum number of preceding calls.
      */
     next(tool: string, number: number): string;
-    /**
-     * Present if the text contains the call's number: the number of calls for which the grammar distinguishes the
-     * numbers.
-     */
+    /** Present if the text contains the call's number: how many call numbers the grammar distinguishes. */
     readonly numbered?: number;
     /** The text after the last call that ends the section. */
     readonly end: string;
   };
   /**
    * Present if the model chooses an ID for each call: matches the text around a call's arguments, without white space.
-   * Group 1 is the ID in the form in which a template gets it.
+   * Group 1 is the ID in the form that is passed to a template.
    */
   readonly callId?: RegExp;
   /**
-   * Present if models and templates write the text around a call's arguments in different orders: brings it into one
-   * order and normalizes its white space.
+   * Present if models and templates write the text around a call's arguments in different orders: puts the parts into
+   * one order and normalizes white space.
    */
   ordered?(around: string): string;
   /** Writes calls as the model would, for templates that do not support calls. */
@@ -59,7 +56,7 @@ export type WrittenArguments = Pick<ToolCall, 'name' | 'arguments'>;
  * it.
  */
 export interface SyntaxFamily {
-  /** Returns null if the call has another syntax. */
+  /** Returns null if the call uses a different syntax. */
   recognize(written: WrittenCall): ToolSyntax | null;
   /** The syntax with the usual spacing, for templates that do not show calls, if the vocabulary has `token`. */
   readonly usual: ToolSyntax;

@@ -1,5 +1,5 @@
-// The known families of tool-call syntaxes, in the order in which a template's call is compared with them. A new family
-// needs its own file and a line here.
+// The known families of tool-call syntaxes, in the order of comparison with a template's call. A new family needs a
+// separate file and a line here.
 import { apertus } from './apertus.js';
 import { command } from './command.js';
 import { commandPlus } from './command-plus.js';

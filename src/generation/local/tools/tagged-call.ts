@@ -7,9 +7,9 @@
 //   </parameter>
 //   </function>
 //
-// Each syntax defines its own tags. Values have no quotes; the tool's schema decides which are strings, unless the tag
-// does. Calls are emitted as the equivalent JSON object: strings as they arrive, other values when they are complete.
-// No side effects.
+// Each syntax defines its own tags. Values have no quotes. The tool's schema decides which values are strings, unless
+// the tag specifies it. Calls are emitted as the equivalent JSON object: strings as they arrive, other values when they
+// are complete. No side effects.
 import type { GrammarOptions } from '../../../engine/addon-grammar-types.js';
 import { MAX_HELD, partialAtEnd, type CallableTools, type CallSink } from './call-reader.js';
 import { endsInHalf, jsonWord, TextCall } from './text-call.js';
@@ -24,10 +24,10 @@ export interface Tags {
    */
   readonly parameter: readonly [before: string, behindText: readonly string[], behindJson: readonly string[]];
   readonly endParameter: string;
-  /** The end of the call. `closes`: it closes the section too. */
+  /** The end of the call. `closes`: whether it also closes the section. */
   readonly end: string;
   readonly closes: boolean;
-  /** Whether a line break at either end of a value is not part of it. */
+  /** Whether line breaks at the start and end of a value are not part of it. */
   readonly framed: boolean;
   /**
    * Optional delimiters around a value. After an opening delimiter, an end tag is treated as part of the value unless
@@ -66,7 +66,10 @@ export function taggedSpelling(
   };
 }
 
-/** Writes a call in tags, for templates that do not support calls. Anything but an object is written unchanged. */
+/**
+ * Writes a call in tags, for templates that do not support calls. Any value other than an object is written
+ * unchanged.
+ */
 export function writeTagged(
   tags: Tags,
   spacing: TagSpacing,
@@ -182,7 +185,7 @@ export class TaggedCall extends TextCall {
       if (this.text.length < before.length && before.startsWith(this.text)) return false;
       const isFramed = this.text.startsWith(before);
       if (isFramed) this.take(before.length);
-      // A line break at the end is not part of the value either, even if there is none at the start.
+      // A line break at the end is not part of the value, even if there is none at the start.
       this.#frame = isFramed || this.tags.framed ? behind : '';
     }
     const { endParameter } = this.tags;

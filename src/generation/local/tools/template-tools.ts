@@ -56,7 +56,10 @@ function toTemplateTool({ name, description, parameters }: ToolDefinition, shiel
   };
 }
 
-/** Adds the members that templates expect: they iterate over the properties without checking that there are any. */
+/**
+ * Adds the members that templates expect, because templates iterate over the properties without checking that they
+ * exist.
+ */
 function completed(parameters: Record<string, unknown>): Record<string, unknown> {
   const typed = Object.hasOwn(parameters, 'type') ? parameters : withMembers({ type: 'object' }, parameters);
   return (parameters['properties'] ?? null) === null ? withMembers(typed, { properties: {} }) : typed;

@@ -31,11 +31,11 @@ export abstract class TextCall implements CallReader {
   /** Parses one more element. Returns false if more text is needed or the call has ended. */
   protected abstract step(): boolean;
 
-  /** Emits what the reader has collected in this chunk. */
+  /** Emits the text that the reader has collected in this chunk. */
   protected emit(): void {}
 
   /**
-   * Starts a call of this tool and returns its parameters' schema. If there is no such tool, returns undefined, and the
+   * Starts a call of this tool and returns its parameters' schema. If there is no such tool, returns undefined and the
    * call fails.
    */
   protected start(name: string): Readonly<Record<string, unknown>> | null | undefined {
@@ -96,14 +96,14 @@ export abstract class TextCall implements CallReader {
 /** Whether the text ends in the middle of a surrogate pair. */
 export const endsInHalf = (text: string): boolean => /[\ud800-\udbff]$/.test(text);
 
-/** Literals as written by models trained on Python. */
+/** Literals in Python's notation, as some models write them. */
 const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([
   ['True', 'true'],
   ['False', 'false'],
   ['None', 'null'],
 ]);
 
-/** Returns the text in the form in which it may be JSON: trimmed, and with Python's literals replaced. */
+/** Returns the text in a form that may be JSON: trimmed, and with Python's literals replaced. */
 export function jsonWord(text: string): string {
   const trimmed = text.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
   return PYTHON_WORDS.get(trimmed) ?? trimmed;

@@ -1,19 +1,20 @@
-// Determines the JSON types that the schema allows for a value at any position of a tool's arguments. For syntaxes that
-// write numbers and strings alike. No side effects.
+// Determines the JSON types that the schema allows for a value at any position of a tool's arguments. Used by syntaxes
+// that write numbers and strings alike. No side effects.
 
 export type Schema = Readonly<Record<string, unknown>>;
 
 const MAX_DEPTH = 16;
 const MAX_LOOKS = 4_096;
 
-/** For one tool's parameters. All schemas passed in must be parts of that schema. */
+/** One instance per tool. All schemas passed in must be parts of the tool's parameter schema. */
 export class ValueTypes {
   #looks = 0;
 
   constructor(private readonly root: unknown) {}
 
   /**
-   * Returns the type names of a schema. Null: not restricted. With 'any': the schema has parts that are not analyzed.
+   * Returns the type names of a schema. Returns null if the type is not restricted. The result contains 'any' if parts
+   * of the schema cannot be analyzed.
    */
   types(schema: unknown, depth = 0): Set<string> | null {
     if (!isObject(schema)) return null;
@@ -50,7 +51,7 @@ export class ValueTypes {
     return [schema, ...[...inner, ...referred].flatMap((part) => this.parts(part, depth + 1))];
   }
 
-  /** Returns the schema of an object's member; undefined: any value. */
+  /** Returns the schema of an object's member; undefined allows any value. */
   member(schema: unknown, name: string): unknown {
     const found: unknown[] = [];
     const others: unknown[] = [];
@@ -62,7 +63,7 @@ export class ValueTypes {
     return oneOf(found.length > 0 ? found : others);
   }
 
-  /** Returns the schema of an array's item; undefined: any value. */
+  /** Returns the schema of an array's item; undefined allows any value. */
   item(schema: unknown, index: number): unknown {
     const found: unknown[] = [];
     for (const { items, prefixItems } of this.parts(schema)) {

@@ -1,5 +1,5 @@
-// The interface to an upstream's API format, which writes requests and reads responses; also helpers that the formats
-// share.
+// The interface of an upstream's API format, which writes requests and reads responses, and helpers shared by the
+// formats.
 import { parseExact, stringifyExact } from '../../../shared/exact-json.js';
 import type { Upstream } from '../../../config/upstream.js';
 import type { GenerationRequest, OutputFormat } from '../../types.js';
@@ -10,12 +10,12 @@ import type { TakesBack } from '../select-thoughts.js';
 
 export interface Asked {
   readonly request: GenerationRequest;
-  /** The output limit for each choice. Null: the upstream's default. */
+  /** The output limit for each choice; null = the upstream's default. */
   readonly cap: number | null;
-  /** Used for formats in which the limit is mandatory. */
+  /** Used for formats that require a limit. */
   readonly maxOutputTokens: number;
   readonly upstream: Upstream;
-  /** Whether to request encrypted reasoning. Only the `responses` format has it. */
+  /** Whether to request encrypted reasoning. Only the `responses` format supports it. */
   readonly encryptsReasoning: boolean;
 }
 
@@ -25,11 +25,11 @@ export type Body = Record<string, unknown>;
 export interface UpstreamApi {
   /** Path relative to the server's base URL. */
   readonly path: string;
-  /** The form in which the format accepts the reasoning of earlier turns. */
+  /** The form in which the API accepts the reasoning of earlier turns. */
   readonly takesBack: TakesBack;
   /** Whether the request turns thinking on. Needed only if `takesBack` is `thinking`. */
   thinks?(asked: Asked): boolean;
-  /** Whether the format has predicted outputs. Absent: no. */
+  /** Whether the format supports predicted outputs. Defaults to false. */
   readonly takesPrediction?: boolean;
   /** Throws ApiError 422 for parameters that the format does not support. */
   body(asked: Asked): Body;
@@ -77,7 +77,7 @@ export const argumentsIn = (value: unknown): string =>
 export const batchesIn = (value: unknown): Iterable<readonly unknown[]> =>
   value instanceof JsonEntries ? value.batches() : Array.isArray(value) && value.length > 0 ? [value] : [];
 
-/** Returns an event's object, which is parsed from its data unless it has already been read. Throws UpstreamFault. */
+/** Returns an event's object. Parses the event's data unless it has already been parsed. Throws UpstreamFault. */
 export function parsed(data: unknown): Json {
   let value = data;
   if (typeof data === 'string') {

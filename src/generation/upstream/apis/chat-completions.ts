@@ -29,7 +29,7 @@ export const chatCompletions: UpstreamApi = {
 };
 
 class ChatReader implements AnswerReader {
-  /** Each choice's latest call. Some upstreams give every call the number 0 and distinguish them only by ID. */
+  /** Each choice's latest call. Some upstreams number every call 0 and distinguish calls only by ID. */
   readonly #calls = new Map<number, { key: number; number: number | null; id: string }>();
 
   constructor(
@@ -63,7 +63,7 @@ class ChatReader implements AnswerReader {
       const ends = isEnd(choice['finish_reason']);
       // Some upstreams send the final chunk twice, with the usage only in the second one.
       if (ends && this.answer.hasEnded(index)) continue;
-      // Some upstreams send a message in a stream's last chunk. It is used only if no delta arrived.
+      // Some upstreams send a complete message in a stream's last chunk. It is used only if no delta arrived.
       const message =
         isWhole || (choice['delta'] == null && this.answer.isEmpty(index)) ? choice['message'] : choice['delta'];
       yield* this.#content(index, objectIn(message), choice);

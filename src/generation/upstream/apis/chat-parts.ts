@@ -7,7 +7,7 @@ import type { AnswerEvents, ReportedUsage } from '../answer-events.js';
 import { notUnderstood } from '../fault.js';
 import { listIn, numberIn, objectIn, textIn, type Body, type Json } from './api.js';
 
-/** Sends only the requested fields. For all others, the upstream uses its own defaults. */
+/** Sends only the requested fields. For all other fields, the upstream uses its own defaults. */
 export function samplingFields({ sampling, stop, n, ...request }: GenerationRequest): Body {
   return {
     temperature: sampling.temperature,

@@ -1,5 +1,5 @@
-// OpenAI's embeddings format, spoken to an upstream server. Vectors are requested in base64, but an upstream may also
-// return lists of numbers. One instance per request, which collects the vectors.
+// Sends requests in OpenAI's embeddings format to an upstream server. Vectors are requested in base64, but an upstream
+// may also return lists of numbers. One instance per request, which collects the vectors.
 import { apiError } from '../../../shared/errors.js';
 import type { PoolingRequest } from '../../pooling.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -15,7 +15,7 @@ export class EmbeddingsApi implements UpstreamApi {
   readonly takesBack = 'text';
   vectors: readonly Float32Array[] = [];
 
-  /** `prompt`: put in front of each text. `truncates`: whether the upstream supports `truncate_prompt_tokens`. */
+  /** `prompt`: precedes each text. `truncates`: whether the upstream supports `truncate_prompt_tokens`. */
   constructor(
     private readonly request: PoolingRequest | null,
     private readonly prompt: string,
@@ -121,7 +121,6 @@ function vectorIn(value: unknown): Float32Array {
 }
 
 /**
- * An instance that provides the path and headers of the format, for models declared with this API. It cannot run
- * requests.
+ * An instance for models declared with this API. It provides the format's path and headers, but cannot run requests.
  */
 export const embeddings: UpstreamApi = new EmbeddingsApi(null, '', false);

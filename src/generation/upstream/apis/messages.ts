@@ -278,7 +278,7 @@ class MessagesReader implements AnswerReader {
     }
   }
 
-  /** Emits the block in exactly the form in which it must be sent back to the upstream. */
+  /** Emits the block exactly as it must be sent back to the upstream. */
   #endThought(): void {
     const thought = this.#thought;
     if (thought === null) return;

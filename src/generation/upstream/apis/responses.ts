@@ -1,5 +1,5 @@
-// Requests to upstreams in the responses format, and their responses, streamed or not. Upstreams store nothing: chains
-// are stored here and sent in full. Event-loop thread only.
+// Requests to upstreams in the responses format, and their responses, streamed or not. Upstreams do not store
+// responses: this server stores response chains and sends them in full. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -158,7 +158,7 @@ interface Item {
   thoughtsOf: 'content' | 'summary' | null; // the list that contains the reasoning parts
 }
 
-/** An item with neither kind of content is only a reference by ID, and the upstream stores no items. */
+/** An item without content is only a reference by ID, and the upstream stores no items. */
 const canBeReadBack = (item: Json): boolean =>
   textIn(item['encrypted_content']) !== '' || listIn(item['content']).length > 0;
 
@@ -401,7 +401,7 @@ class ResponsesReader implements AnswerReader {
     }
   }
 
-  /** `by`: the end reported by the event type. Null: the response object reports it. */
+  /** `by`: the end reported by the event type; null if the response object reports it. */
   *#ended(response: Json, by: 'completed' | 'incomplete' | null): Generator<void, void> {
     if (this.answer.hasEnded(0)) return; // sent twice
     yield* this.#missing(listIn(response['output']).map(objectIn));

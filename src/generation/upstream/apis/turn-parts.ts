@@ -1,5 +1,5 @@
-// Lists the parts of an assistant turn in the order in which they were generated, with the upstream's own reasoning
-// blocks at their original positions. No side effects.
+// Lists the parts of an assistant turn in generation order, with the upstream's own reasoning blocks at their original
+// positions. No side effects.
 import type { Message, ToolCall } from '../../types.js';
 
 interface Forms {

@@ -4,7 +4,7 @@
 import { getHeapStatistics } from 'node:v8';
 import { constants, inflateRawSync, inflateSync } from 'node:zlib';
 
-/** Bytes that are allocated between two measurements. Creating the statistics takes a few microseconds. */
+/** Number of bytes allocated between two measurements, because each measurement takes a few microseconds. */
 const MEASURED_EVERY = 1024 ** 2;
 
 const NAMES = [
@@ -20,14 +20,14 @@ const NAMES = [
   'Float64Array',
 ] as const;
 
-/** A view of an ArrayBuffer allocates nothing. */
+/** A view of an existing ArrayBuffer does not allocate memory. */
 const NativeArrayBuffer = ArrayBuffer;
 
 type Globals = Record<string, new (...args: unknown[]) => object>;
 
 /**
- * Calls `exceed` before an allocation with which the thread's buffers would have more than `maxBytes` in total. Returns
- * a function that calls `exceed` if they already have more, for memory that is allocated without a constructor.
+ * Calls `exceed` before an allocation that would take the thread's buffers above `maxBytes` in total. Returns a
+ * function that calls `exceed` if the total is already higher, for memory that is allocated without a constructor.
  */
 export function limitBuffers(maxBytes: number, exceed: () => never): () => void {
   let unmeasured = 0;
@@ -58,8 +58,8 @@ export function limitBuffers(maxBytes: number, exceed: () => never): () => void 
 }
 
 /**
- * Returns a replacement for DecompressionStream, which would decompress outside the limit. Decompresses each chunk on
- * its own, because PDF.js writes only one.
+ * Returns a replacement for DecompressionStream, which would decompress outside the limit. Decompresses each chunk
+ * separately, because PDF.js writes only one.
  */
 function limitedDecompression(maxBytes: number, exceed: () => never): new (format: string) => TransformStream {
   return class extends TransformStream<Uint8Array, Uint8Array> {
@@ -81,7 +81,7 @@ function limitedDecompression(maxBytes: number, exceed: () => never): new (forma
   };
 }
 
-/** Number of elements for which a constructor with this first argument allocates memory. */
+/** Number of elements that a constructor allocates for this first argument. */
 function elementsOf(given: unknown): number {
   if (typeof given === 'number') return Number.isFinite(given) ? Math.max(0, given) : 0;
   if (given === null || typeof given !== 'object' || given instanceof NativeArrayBuffer) return 0;

@@ -9,9 +9,9 @@ export const PDF_LIMITS = {
   pages: 1_000,
   /** Maximum length of a PDF file's text, in UTF-16 code units. */
   characters: 4_000_000,
-  /** Time in which a PDF file must have been read, in ms. */
+  /** Maximum time for reading a PDF file, in ms. */
   ms: 30_000,
-  /** Time in which all PDF files of a request must have been read, in ms. Waiting for other files does not count. */
+  /** Maximum total time for reading a request's PDF files, in ms. Waiting for other files does not count. */
   requestMs: 60_000,
   /** Maximum time that a PDF file waits to be read, in ms. */
   waitMs: 60_000,
@@ -24,16 +24,15 @@ export const PDF_LIMITS = {
 export type PdfLimits = { readonly [K in keyof typeof PDF_LIMITS]: number };
 
 /**
- * PDF files that a thread of the server reads concurrently. Each takes a thread of its own, so a server's PDF files
- * take at most this number times its threads times the memory in PDF_LIMITS.
+ * Maximum number of PDF files that each server thread reads concurrently. Each file is read in a separate thread, so a
+ * server uses at most this number times its number of threads times the memory in PDF_LIMITS.
  */
 export const CONCURRENT_PDFS = 2;
-/** PDF files of one organization that a thread of the server reads concurrently. */
+/** Maximum number of one organization's PDF files that each server thread reads concurrently. */
 export const CONCURRENT_PDFS_PER_ORGANIZATION = 1;
-/** Maximum total size in bytes of an organization's PDF files that wait to be read, on each thread of the server. */
+/** Maximum total size, in bytes, of an organization's PDF files that wait to be read on each server thread. */
 export const WAITING_PDF_BYTES = 128 * MIB;
 /**
- * Budget for the time that an organization's PDF files take, on each thread of the server. It refills at half the speed
- * at which it is used.
+ * Time budget for an organization's PDF files on each server thread. It refills at half the rate at which it is used.
  */
 export const PDF_TIME = { ms: 120_000, msPerMs: 0.5 } as const;

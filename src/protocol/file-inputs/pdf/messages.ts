@@ -1,4 +1,4 @@
-// Data that is exchanged with the thread that reads a PDF file.
+// Data exchanged with the thread that reads a PDF file.
 import type { PdfLimits } from './limits.js';
 
 export interface PdfTask {
@@ -8,11 +8,11 @@ export interface PdfTask {
   readonly pdfjs: string;
 }
 
-/** Why a PDF file has no usable text. */
+/** Why a PDF file's text is not usable. */
 export type PdfProblem = 'encrypted' | 'damaged' | 'no_text' | 'too_many_pages' | 'too_much_text';
 
 /** The text of each page, or why the file could not be read. */
 export type PdfOutcome = { readonly pages: readonly string[] } | { readonly problem: PdfProblem };
 
-/** Exit code of a thread that needs more memory for its buffers than it may use. */
+/** Exit code of a thread that exceeded its memory limit for buffers. */
 export const OUT_OF_BUFFER_MEMORY = 71;

@@ -19,7 +19,7 @@ import type { PdfOutcome, PdfProblem, PdfTask } from './messages.js';
 
 type Problem = PdfProblem | 'too_large' | 'too_slow' | 'too_slow_together' | 'too_much_memory';
 
-/** The build copies the files of PDF.js there. */
+/** The build copies PDF.js's files to this folder. */
 const PDFJS = new URL('../../../pdfjs/', import.meta.url).href;
 
 const RETRY_AFTER_MS = 10_000;
@@ -31,7 +31,7 @@ export interface PdfRequest {
   readonly path: string;
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
-  /** Time that the request's PDF files have taken, which read() increases. */
+  /** Time spent on the request's PDF files so far. Increased by read(). */
   readonly used: { ms: number };
 }
 
@@ -75,7 +75,7 @@ export class PdfReader {
     }
   }
 
-  /** `leftMs`: the time that is left for the request's files. */
+  /** `leftMs`: remaining time for the request's files. */
   async #run(bytes: Uint8Array, signal: AbortSignal, leftMs: number): Promise<readonly string[] | Problem> {
     if (leftMs <= 0) return 'too_slow_together';
     const { heapMib, ms } = this.limits;

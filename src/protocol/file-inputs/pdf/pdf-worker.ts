@@ -1,6 +1,6 @@
-// Entry point of the thread that extracts the text of one PDF file with PDF.js. The file comes from a client, so the
-// thread has limits on its memory, and pdf-reader.ts ends it when its time is up. An error before the file is parsed is
-// the server's fault, and ends the thread.
+// Entry point of the thread that extracts the text of one PDF file with PDF.js. The file is client data, so the
+// thread's memory is limited, and pdf-reader.ts terminates the thread when its time is up. An error before the file is
+// parsed is the server's fault and terminates the thread.
 import { fileURLToPath } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
 import { limitBuffers } from './buffer-limit.js';
@@ -36,7 +36,7 @@ const OPTIONS = {
   cMapPacked: true,
 } as const;
 
-/** Control characters other than tab and line break. Fonts with a wrong encoding produce them. */
+/** Control characters other than tab and line break. They come from fonts with a wrong encoding. */
 const CONTROLS = /[\0-\x08\x0b-\x1f\x7f]/g;
 
 class TooMuchText extends Error {}
@@ -44,14 +44,14 @@ class TooMuchText extends Error {}
 async function load(folder: string): Promise<PdfJs> {
   const none = (): void => undefined;
   Object.assign(globalThis, {
-    // Warnings about a file are of no use to the operator, and a file can cause any number of them.
+    // Warnings about a file are useless to the operator, and a file can cause any number of them.
     console: { log: none, info: none, warn: none, error: none, debug: none },
-    // PDF.js creates them when it is loaded, but needs them only for drawing.
+    // Stubs for objects that PDF.js creates on load but needs only for drawing.
     DOMMatrix: class {},
     ImageData: class {},
     Path2D: class {},
   });
-  // PDF.js then runs its parser in this thread.
+  // Makes PDF.js run its parser in this thread.
   Object.assign(globalThis, { pdfjsWorker: await import(new URL('pdf.worker.min.mjs', folder).href) });
   return (await import(new URL('pdf.min.mjs', folder).href)) as PdfJs;
 }
@@ -92,6 +92,6 @@ function problemOf(error: unknown): PdfOutcome {
 const task = workerData as PdfTask;
 const pdfjs = await load(task.pdfjs);
 const answer = (outcome: PdfOutcome): void => parentPort?.postMessage(outcome);
-// PDF.js leaves some rejections that a damaged file causes unhandled.
+// PDF.js does not handle some rejections that a damaged file causes.
 process.on('uncaughtException', (error) => answer(problemOf(error)));
 answer(await read(task, pdfjs).catch(problemOf));

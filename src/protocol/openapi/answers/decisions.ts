@@ -6,7 +6,7 @@ const probability = z.number().min(0).max(1);
 const name = z.string().nullable();
 const value = z.union([z.string(), z.boolean()]);
 
-/** The answers have the order of the questions. */
+/** The answers are in the order of the questions. */
 export const decisions = z.strictObject({
   answers: z.array(
     z.discriminatedUnion('type', [

@@ -64,7 +64,7 @@ export const messagesModelList = z.strictObject({
   last_id: z.string().nullable(),
 });
 
-/** A plain text, which names the adapter. */
+/** Plain text that names the adapter. */
 export const adapterMessage = z.string();
 
 export const adapterList = z.array(

@@ -78,7 +78,7 @@ export class LmdbApiKeys implements ApiKeys {
     return this.row(organizationId, id) ?? null;
   }
 
-  /** Undefined if the key does not exist or belongs to another organization. */
+  /** Returns undefined if the key does not exist or belongs to another organization. */
   private row(organizationId: string, id: string): KeyRecord | undefined {
     const key = id.length > 64 ? undefined : this.rows.get(id);
     return key?.organizationId === organizationId ? key : undefined;
@@ -102,7 +102,7 @@ export class LmdbApiKeys implements ApiKeys {
     return { data, next: ids.length > limit ? (ids[limit - 1] ?? null) : null };
   }
 
-  /** Number of keys that are valid now. */
+  /** Number of currently valid keys. */
   activeCount(organizationId: string, now = Date.now()): number {
     let count = 0;
     for (const { value } of this.byOrganization.range(ofOrganization(organizationId)))
@@ -110,7 +110,7 @@ export class LmdbApiKeys implements ApiKeys {
     return count;
   }
 
-  /** Number of keys that are valid now, by the user or service account that owns them. */
+  /** Number of currently valid keys, by owning user or service account. */
   activeByOwner(organizationId: string, now = Date.now()): Map<string, number> {
     const counts = new Map<string, number>();
     for (const { key, value } of this.byOrganization.range(ofOrganization(organizationId))) {
@@ -121,7 +121,7 @@ export class LmdbApiKeys implements ApiKeys {
     return counts;
   }
 
-  /** Call within a transaction. Revokes all keys of a service account, and returns how many were valid. */
+  /** Must be called within a transaction. Revokes all keys of a service account, and returns how many were valid. */
   revokeOwned(organizationId: string, owner: string): number {
     const now = Date.now();
     let count = 0;
@@ -265,7 +265,7 @@ export class LmdbApiKeys implements ApiKeys {
     await this.store.transaction(() => {
       for (const [id, at] of times) {
         const key = this.rows.get(id);
-        // another thread has stored a later time
+        // Another thread has stored a later time.
         if (key === undefined || (key.lastUsedAt !== null && Date.parse(key.lastUsedAt) >= at)) continue;
         void this.rows.put(id, { ...key, lastUsedAt: new Date(at).toISOString() });
       }
@@ -313,7 +313,10 @@ export class LmdbApiKeys implements ApiKeys {
     return key;
   }
 
-  /** Checks that the owner may have a new key, and that a service account's is created by an admin. Throws ApiError. */
+  /**
+   * Checks that the owner may have a new key, and that an admin creates it if the owner is a service account.
+   * Throws ApiError.
+   */
   private checkOwner(organizationId: string, { createdBy }: KeyRecord, { serviceAccount }: NewKey): void {
     if (serviceAccount !== undefined) {
       const { id, by } = serviceAccount;
@@ -333,14 +336,14 @@ export class LmdbApiKeys implements ApiKeys {
       : {};
   }
 
-  /** Call within a transaction. Writes the record and its entry in the organization's list. */
+  /** Must be called within a transaction. Writes the record and its entry in the organization's list. */
   private write(key: KeyRecord): void {
     void this.rows.put(key.id, key);
     const end = key.revoked === true ? 0 : Math.min(timeOf(key.revokedAt), timeOf(key.expiresAt));
     void this.byOrganization.put(placeOf(key), end === Infinity ? null : end);
   }
 
-  /** Call within a transaction. Makes room for one more key. Throws ApiError 422. */
+  /** Must be called within a transaction. Makes room for one more key. Throws ApiError 422. */
   private makeRoom(organizationId: string): void {
     const now = Date.now();
     const places = [...this.byOrganization.range(ofOrganization(organizationId))];
@@ -349,7 +352,7 @@ export class LmdbApiKeys implements ApiKeys {
     for (const { key } of ended.slice(0, Math.max(0, places.length + 1 - MAX_KEPT_KEYS))) this.erase(key);
   }
 
-  /** Call within a transaction. Erases the key of this list entry, with all its index entries. */
+  /** Must be called within a transaction. Erases the key of this list entry, with all its index entries. */
   private erase(place: Key): void {
     const id = (place as [string, number, string])[2];
     const row = this.rows.get(id);

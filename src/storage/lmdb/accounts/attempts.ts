@@ -20,7 +20,7 @@ export class LmdbAttempts implements Attempts {
     const over = (rows: readonly Counted[], now: number): number =>
       Math.max(0, ...rows.filter(({ count }) => count >= MAX_ATTEMPTS[kind]).map(({ until }) => until - now));
     const current = (now: number): Counted[] => keys.map((key) => this.current(key, now));
-    // Reads before writing, so that a client that keeps trying after being rejected costs next to nothing.
+    // Reads before writing, so that a client that keeps trying after being rejected costs almost nothing.
     const early = keys.some((key) => this.isTooLong(key)) ? 0 : over(current(this.now()), this.now());
     const wait =
       early > 0
@@ -40,8 +40,8 @@ export class LmdbAttempts implements Attempts {
   }
 
   async counted(kind: AttemptKind, subject: string): Promise<Counted> {
-    // Requests with the operator token read neither a session nor a key. For them, other threads' commits become
-    // visible here, to this read and all later ones.
+    // Requests with the operator token read neither a session nor a key. For such requests, this makes other threads'
+    // commits visible to this read and all later ones.
     this.store.refresh();
     const key = keyOf(kind, subject);
     if (this.isTooLong(key))
@@ -51,7 +51,7 @@ export class LmdbAttempts implements Attempts {
     return this.current(key, this.now());
   }
 
-  /** Call within a transaction. Cancels one counted attempt. */
+  /** Must be called within a transaction. Cancels one counted attempt. */
   resetAttempts(kind: AttemptKind, subject: string): void {
     const key = keyOf(kind, subject);
     const row = this.current(key, this.now());
@@ -59,7 +59,7 @@ export class LmdbAttempts implements Attempts {
     else void this.rows.remove(key);
   }
 
-  /** Call within a transaction. Resets the count. */
+  /** Must be called within a transaction. Resets the count. */
   clearAttempts(kind: AttemptKind, subject: string): void {
     void this.rows.remove(keyOf(kind, subject));
   }

@@ -8,7 +8,7 @@ import { AUDIT_KEPT_MS, auditCursor, auditEntry, matchesAudit, MAX_AUDIT_ENTRIES
 import type { Actor, AuditFilter, AuditLog, AuditPage } from '../../../accounts/audit.js';
 
 const SWEEP_ROWS = 1_000;
-/** Number of entries to read at a time while filtering a list. */
+/** Number of entries read at a time while a list is filtered. */
 const SLICE = 200;
 
 export class LmdbAuditLog implements AuditLog {

@@ -1,6 +1,6 @@
 // Invitations to organizations, in the `invites` table: [organization, invite] → invite, and ['id', invite] → its
-// organization. A link's token is the invitation's ID with an HMAC keyed by a secret in the database. So a pending link
-// can be shown again, and the rows alone do not reveal valid tokens.
+// organization. A link's token is the invitation's ID plus an HMAC keyed by a secret in the database. This allows a
+// pending link to be shown again, while the rows alone do not reveal valid tokens.
 
 import { randomBytes } from 'node:crypto';
 import type { Role } from '../../../shared/wire/organizations.js';
@@ -13,7 +13,7 @@ import type { Invite, InviteState, ShownInvite } from '../../../accounts/invites
 
 const SECRET = 'invite-key';
 
-/** Rows of early versions lack the creator. */
+/** Rows from early versions lack the creator. */
 type InviteRow = Omit<Invite, 'createdBy'> & { createdBy?: string | null };
 
 const inviteOf = (row: InviteRow): Invite => ({ ...row, createdBy: row.createdBy ?? null });
@@ -49,7 +49,10 @@ export class InviteTable {
     return inviteState(invite, this.now());
   }
 
-  /** Call within a transaction. Replaces a pending invitation for the same address. Null if there are too many. */
+  /**
+   * Must be called within a transaction. Replaces a pending invitation for the same address. Returns null if there
+   * are too many.
+   */
   create(organizationId: string, email: string, role: Role, createdBy: string): Invite | null {
     if (this.secrets.get(SECRET) === undefined) void this.secrets.put(SECRET, new Uint8Array(randomBytes(32)));
     const others = this.list(organizationId);
@@ -72,14 +75,14 @@ export class InviteTable {
     return invite;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   revoke(invite: Invite): void {
     this.put({ ...invite, revokedAt: this.now() });
   }
 
   /**
-   * Call within a transaction. Revokes and returns the invitations that this user created and that the role `own` may
-   * not create.
+   * Must be called within a transaction. Revokes and returns the invitations that this user created and that the role
+   * `own` may not create.
    */
   revokeOutlived(organizationId: string, userId: string, own: Role | undefined): Invite[] {
     const over = outlived(this.list(organizationId), userId, own, this.now());
@@ -87,7 +90,7 @@ export class InviteTable {
     return over;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   accept(invite: Invite): void {
     this.put({ ...invite, acceptedAt: this.now() });
   }
@@ -108,7 +111,7 @@ export class InviteTable {
     throw invalidInvite();
   }
 
-  /** Call within a transaction. Removes all invitations of an organization. */
+  /** Must be called within a transaction. Removes all invitations of an organization. */
   removeAll(organizationId: string): void {
     for (const invite of this.list(organizationId)) this.remove(invite);
   }

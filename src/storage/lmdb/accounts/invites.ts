@@ -36,8 +36,8 @@ export interface InvitesTables {
 }
 
 /**
- * Call within a transaction after a member's role changed to `own` (undefined: no longer a member). Revokes the
- * invitations that the member created and that this role may not create.
+ * Must be called within a transaction, after a member's role has changed to `own` (undefined: no longer a member).
+ * Revokes the invitations that the member created and that this role may not create.
  */
 export function revokeOutlived(
   { invites, audit }: Pick<InvitesTables, 'invites' | 'audit'>,
@@ -104,7 +104,7 @@ export class LmdbInvites implements Invites {
       checkMembers(memberships.count(organization.id));
       checkBelonging(memberships.ofUser(user.id).length);
       invites.accept(invite);
-      // A user that joined in another way in the meantime keeps the current role.
+      // If the user has joined in another way in the meantime, the current role is kept.
       if (memberships.get(organization.id, user.id) === undefined) {
         memberships.put(organization.id, user.id, invite.role);
         void audit.note(organization.id, actor, 'member.joined', user.id, { role: invite.role, email: user.email });

@@ -45,7 +45,7 @@ export class MembershipTable {
     return owners.length === 1 && owners[0]?.userId === userId;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   put(organizationId: string, userId: string, role: Role): Membership {
     const createdAt = this.get(organizationId, userId)?.createdAt ?? new Date().toISOString();
     const membership = { organizationId, userId, role, createdAt };
@@ -54,7 +54,7 @@ export class MembershipTable {
     return membership;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   remove(organizationId: string, userId: string): void {
     void this.memberships.remove([organizationId, userId]);
     void this.byUser.remove([userId, organizationId]);

@@ -1,4 +1,4 @@
-// OrganizationKeyStore in the `secrets` table.
+// Implements OrganizationKeyStore on the `secrets` table.
 
 import type { OrganizationKeyStore } from '../../../accounts/sealing/organization-key-store.js';
 import type { Store, Table } from '../../store.js';

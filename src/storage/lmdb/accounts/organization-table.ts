@@ -60,7 +60,7 @@ export class OrganizationTable {
     );
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   create(name: string): Organization {
     const organization: Organization = {
       id: newAccountId('org'),
@@ -73,7 +73,7 @@ export class OrganizationTable {
     return organization;
   }
 
-  /** Call within a transaction. Undefined if not found. */
+  /** Must be called within a transaction. Returns undefined if not found. */
   change(id: string, patch: Partial<Pick<Organization, 'name' | 'status'>>): Organization | undefined {
     const organization = this.get(id);
     if (organization === undefined) return undefined;
@@ -82,14 +82,14 @@ export class OrganizationTable {
     return changed;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   markDeleted(id: string): void {
     const organization = this.get(id);
     if (organization !== undefined)
       void this.organizations.put(id, { ...organization, status: 'suspended', deletedAt: new Date().toISOString() });
   }
 
-  /** Call within a transaction. Records which data of a deleted organization has been erased. */
+  /** Must be called within a transaction. Records which data of a deleted organization has been erased. */
   markErased(id: string, what: 'erased' | 'keysErased'): void {
     const organization = this.organizations.get(id);
     if (organization !== undefined) void this.organizations.put(id, { ...organization, [what]: true });
@@ -97,7 +97,7 @@ export class OrganizationTable {
 
   /** Numbers are never reused, because they identify organizations in the prefix cache and in counters. */
   private newNumber(): number {
-    // Old databases lack this row, so they are scanned once.
+    // Old databases lack this row, so their organizations are scanned once.
     const number = (this.meta.get(LAST_NUMBER) ?? this.all().reduce((most, one) => Math.max(most, one.tenant), 0)) + 1;
     void this.meta.put(LAST_NUMBER, number);
     return number;

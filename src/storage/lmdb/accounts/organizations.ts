@@ -35,7 +35,7 @@ export interface OrganizationsTables {
 }
 
 export class LmdbOrganizations implements Organizations {
-  /** `changed` is called with the organization's ID after each change that caches must be notified of. */
+  /** `changed` is called with the organization's ID after each change that affects caches. */
   constructor(
     private readonly store: Store,
     private readonly tables: OrganizationsTables,
@@ -178,7 +178,7 @@ export class LmdbOrganizations implements Organizations {
     };
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   #set(id: string, { limits, monthlyTokenCap }: OrganizationChange, actor: Actor | null): void {
     const { settings, audit } = this.tables;
     const before = settings.get(id);
@@ -195,7 +195,7 @@ export class LmdbOrganizations implements Organizations {
       });
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   #keepText(id: string, keepsText: boolean, actor: Actor | null): void {
     const { settings, audit } = this.tables;
     const before = settings.get(id);
@@ -210,7 +210,7 @@ export class LmdbOrganizations implements Organizations {
       );
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   #restrict(id: string, addresses: readonly string[], actor: Actor | null): void {
     const { settings, audit } = this.tables;
     const before = settings.get(id);

@@ -82,7 +82,7 @@ export class LmdbOwnAccount implements OwnAccount {
     });
   }
 
-  /** Call within a transaction. Invalidates links sent to the old address. */
+  /** Must be called within a transaction. Invalidates links sent to the old address. */
   #change({ id, email: before }: User, email: string, verified: boolean, actor: Actor): ChangedEmail {
     const { users, tokens, audit } = this.tables;
     const user = users.changeEmail(id, email, verified);

@@ -1,4 +1,4 @@
-// SealerState in the `secrets` table.
+// Implements SealerState on the `secrets` table.
 
 import { randomBytes } from 'node:crypto';
 import type { Store, Table } from '../../store.js';
@@ -8,7 +8,7 @@ import type { SealerState, StoredKey } from '../../../accounts/sealing/sealer-st
 
 interface MadeKey {
   secret: Uint8Array;
-  /** Time from which configured keys are used instead of this key, in ms; null while this key is the current one. */
+  /** When configured keys replaced this key, in ms; null while this key is the current one. */
   replacedAt: number | null;
 }
 
@@ -43,7 +43,10 @@ export class LmdbSealerState implements SealerState {
     return Promise.resolve(this.#keys.get(MADE_KEY) ?? null);
   }
 
-  /** Keeps the names of removed models, so that a conversation started with one can continue with another model. */
+  /**
+   * Keeps the names of removed models, so that a conversation started with a removed model can continue with
+   * another one.
+   */
   async knownModels(models: readonly string[]): Promise<readonly string[]> {
     const before = this.#names.get(MODEL_NAMES) ?? [];
     const known = knownNames(models, before);

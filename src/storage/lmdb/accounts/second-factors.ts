@@ -133,7 +133,7 @@ export class LmdbSecondFactors implements SecondFactors {
     return proposal !== null && proposal.until > this.now() ? proposal.sealed : null;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   #remove(userId: string, actor: Actor, action: string, email: string): boolean {
     const { secondFactors, users, attempts, audit } = this.tables;
     if (secondFactors.get(userId).factor === null) return false;

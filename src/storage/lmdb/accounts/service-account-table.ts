@@ -25,17 +25,17 @@ export class ServiceAccountTable {
       .sort((a, b) => a.createdAt.localeCompare(b.createdAt));
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   put(account: ServiceAccount): void {
     void this.rows.put([account.organizationId, account.id], account);
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   remove(organizationId: string, id: string): void {
     void this.rows.remove([organizationId, id]);
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   removeAll(organizationId: string): void {
     for (const key of [...this.rows.keys(below(organizationId))]) void this.rows.remove(key);
   }

@@ -1,4 +1,4 @@
-// ServiceAccounts in the service accounts, memberships, keys and audit log tables.
+// Implements ServiceAccounts on the service accounts, memberships, keys and audit log tables.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Store } from '../../store.js';
@@ -30,7 +30,7 @@ export interface ServiceAccountsTables {
 }
 
 export class LmdbServiceAccounts implements ServiceAccounts {
-  /** `changed` is called with the organization's ID after each change that caches must be notified of. */
+  /** `changed` is called with the organization's ID after each change that affects caches. */
   constructor(
     private readonly store: Store,
     private readonly tables: ServiceAccountsTables,

@@ -28,7 +28,7 @@ export class SessionTable {
     this.byUser = store.table('sessions');
   }
 
-  /** Call within a transaction. `secret`: the cookie's value. */
+  /** Must be called within a transaction. `secret`: the cookie's value. */
   begin(userId: string, ip: string, userAgent: string): { secret: string; session: Session } {
     const others = this.ofUser(userId);
     for (const { hash } of others.slice(MAX_SESSIONS - 1)) this.remove(hash);
@@ -51,16 +51,16 @@ export class SessionTable {
   /** The session for a cookie, while it is valid. */
   find(secret: string): Session | undefined {
     if (!isCookie(secret)) return undefined;
-    // makes other threads' commits visible to all reads of this request, even commits made since this event-loop turn
-    // started
+    // Makes other threads' commits visible to all reads of this request, even commits made since this event-loop turn
+    // started.
     this.store.refresh();
     const session = this.byHash.get(['hash', sessionHash(secret)]);
     return session === undefined || this.isOver(session) ? undefined : session;
   }
 
   /**
-   * Records that a session is being used. This is not written to disk immediately, and a failure does not affect the
-   * request.
+   * Records that a session is being used. The write does not reach the disk immediately, and a failure does not affect
+   * the request.
    */
   seen(secret: string, session: Session): void {
     const now = this.now();
@@ -80,7 +80,7 @@ export class SessionTable {
     return this.ofUser(userId).map(({ session }) => session);
   }
 
-  /** Call within a transaction. False if the user does not have this session. */
+  /** Must be called within a transaction. Returns false if the user does not have this session. */
   end(userId: string, id: string): boolean {
     const hash = this.byUser.get(['user', userId, id]);
     if (hash === undefined) return false;
@@ -88,7 +88,7 @@ export class SessionTable {
     return true;
   }
 
-  /** Call within a transaction. Ends all sessions of the user except `except`. */
+  /** Must be called within a transaction. Ends all sessions of the user except `except`. */
   endAll(userId: string, except: string | null = null): void {
     for (const { session, hash } of this.ofUser(userId)) if (session.id !== except) this.remove(hash);
   }

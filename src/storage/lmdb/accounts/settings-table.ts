@@ -16,12 +16,12 @@ export class SettingsTable {
     return this.rows.get(organizationId) ?? NO_SETTINGS;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   put(organizationId: string, settings: OrganizationSettings): void {
     void this.rows.put(organizationId, settings);
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   remove(organizationId: string): void {
     void this.rows.remove(organizationId);
   }

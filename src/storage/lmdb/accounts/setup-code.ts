@@ -1,4 +1,4 @@
-// The first user to sign up becomes the operator. If other machines can reach the server, that must be the person who
+// The first user to sign up becomes the operator. If other machines can reach the server, this must be the person who
 // started it, so the first sign-up requires the code shown at startup. Stored in the `setup-code` row of the `secrets`
 // table until a user exists.
 
@@ -17,8 +17,8 @@ export class SetupCode {
   }
 
   /**
-   * Call within a transaction. Returns the code, creating it if needed. It survives restarts, so that links shown
-   * earlier stay valid.
+   * Must be called within a transaction. Returns the code, creating it if needed. It survives restarts, so that links
+   * shown earlier stay valid.
    */
   ensure(): string {
     const known = this.secrets.get(ROW);
@@ -35,7 +35,7 @@ export class SetupCode {
     return a.length === b.length && timingSafeEqual(a, b);
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   remove(): void {
     void this.secrets.remove(ROW);
   }

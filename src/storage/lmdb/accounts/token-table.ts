@@ -19,7 +19,7 @@ export class TokenTable {
     this.hashes = store.table('tokens');
   }
 
-  /** Call within a transaction. The returned token itself is not stored. */
+  /** Must be called within a transaction. The returned token itself is not stored. */
   create(userId: string, purpose: TokenPurpose, mailed: boolean, email?: string): string {
     this.removeOf(userId, purpose);
     const token = newToken();
@@ -44,14 +44,14 @@ export class TokenTable {
     return found;
   }
 
-  /** Call within a transaction. Like find(), but also invalidates the token. */
+  /** Must be called within a transaction. Like find(), but also invalidates the token. */
   use(token: string, purpose: TokenPurpose): Token {
     const found = this.find(token, purpose);
     this.removeOf(found.userId, purpose);
     return found;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   removeOf(userId: string, purpose: TokenPurpose): void {
     const hash = this.hashes.get(['user', userId, purpose]);
     if (hash === undefined) return;
@@ -59,7 +59,7 @@ export class TokenTable {
     void this.hashes.remove(['user', userId, purpose]);
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   removeAllOf(userId: string): void {
     for (const purpose of TOKEN_PURPOSES) this.removeOf(userId, purpose);
   }

@@ -37,7 +37,8 @@ export class UserTable {
 
   /** Whether there are no users yet. */
   get none(): boolean {
-    // the iteration is not ended early, because an unfinished iteration occupies one of the database's few reader slots
+    // The iteration is not ended early, because an unfinished iteration occupies one of the database's few reader
+    // slots.
     return [...this.users.keys({ limit: 1 })].length === 0;
   }
 
@@ -50,7 +51,7 @@ export class UserTable {
       .slice(0, limit);
   }
 
-  /** Call within a transaction. Null if the address is taken. */
+  /** Must be called within a transaction. Returns null if the address is taken. */
   create(user: NewUser): User | null {
     if (this.byEmail.get(user.email) !== undefined) return null;
     const now = new Date().toISOString();
@@ -67,7 +68,7 @@ export class UserTable {
     return created;
   }
 
-  /** Call within a transaction. Undefined if not found or deleted. */
+  /** Must be called within a transaction. Returns undefined if not found or deleted. */
   change(id: string, patch: Partial<Omit<User, 'id' | 'email' | 'createdAt'>>): User | undefined {
     const user = this.users.get(id);
     if (user === undefined) return undefined;
@@ -77,7 +78,8 @@ export class UserTable {
   }
 
   /**
-   * Call within a transaction. Undefined if the address is taken, or if the user does not exist or has been deleted.
+   * Must be called within a transaction. Returns undefined if the address is taken, or if the user does not exist or
+   * has been deleted.
    */
   changeEmail(id: string, email: string, emailVerified: boolean): User | undefined {
     const user = this.users.get(id);
@@ -89,7 +91,7 @@ export class UserTable {
     return changed;
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   remove(id: string): void {
     const user = this.users.get(id);
     if (user === undefined) return;

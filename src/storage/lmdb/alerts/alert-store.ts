@@ -1,6 +1,6 @@
-// AlertStore in the `alert-incidents` table, keyed by the incident's ID, which starts with the time. While the disk is
-// full, changes are kept in memory, because that is when alerts are needed most. They are written along with the next
-// change after there is space again. Only the primary thread changes incidents.
+// Implements AlertStore on the `alert-incidents` table, keyed by the incident's ID, which starts with the time. While
+// the disk is full, when alerts are needed most, changes are kept in memory. They are written along with the next
+// change once there is space again. Only the primary thread changes incidents.
 
 import { isOpen } from '../../../alerts/incident.js';
 import type { Incident } from '../../../alerts/incident.js';

@@ -1,4 +1,4 @@
-// BatchStore in LMDB. Tables, keys and values (- = no value, only the key is used):
+// Implements BatchStore in LMDB. Tables, keys and values (- = no value, only the key is used):
 //
 //   batches                  id                        the batch and its job lease
 //   batches-by-organization  [organization, kind, id]  -; sorted by age, because IDs start with the time
@@ -430,7 +430,10 @@ export class LmdbBatchStore implements BatchStore {
     });
   }
 
-  /** Whether any batch has not ended. Avoids a write transaction, and thus the writer lock, if there is none. */
+  /**
+   * Whether any batch has not ended. If there is none, a write transaction, and thus the writer lock, can be
+   * avoided.
+   */
   #isAnyActive(): boolean {
     this.store.refresh();
     for (const _ of this.#times.keys({ ...below('active'), limit: 1 })) return true;
@@ -449,7 +452,7 @@ export class LmdbBatchStore implements BatchStore {
       if (value.until <= now) yield { line: lineOf(key), lease: value };
   }
 
-  /** Claims a line until the time `until`. Call within a transaction. */
+  /** Claims a line until the time `until`. Must be called within a transaction. */
   #claim(batch: Batch, { line, lease }: { line: number; lease: Lease }, owner: string, until: number): ClaimedLine {
     const lost = lease.owner === '' ? lease.lost : lease.lost + 1;
     const token = base62(12);
@@ -464,7 +467,7 @@ export class LmdbBatchStore implements BatchStore {
     return lease === undefined || lease.token !== token || token === '' ? null : lease;
   }
 
-  /** Ends several lines, all with the same result. Call within a transaction. */
+  /** Ends several lines, all with the same result. Must be called within a transaction. */
   #end({ batch, job }: Row, lines: readonly number[], result: LineResult): void {
     let changed = batch;
     const now = this.#now();
@@ -478,7 +481,10 @@ export class LmdbBatchStore implements BatchStore {
     if (lines.length > 0) this.#put(changed, changed.phase === batch.phase ? job : NO_JOB);
   }
 
-  /** Stores a changed batch. If `job` is not set, the job lease does not change. Call within a transaction. */
+  /**
+   * Stores a changed batch. If `job` is not set, the job lease does not change. Must be called within a
+   * transaction.
+   */
   #put(batch: Batch, job?: Row['job']): void {
     const before = this.#batches.get(batch.id);
     void this.#batches.put(batch.id, { batch, job: job ?? before?.job ?? NO_JOB });
@@ -487,7 +493,10 @@ export class LmdbBatchStore implements BatchStore {
     void this.#times.put(['ended', batch.endedAt, batch.id], []);
   }
 
-  /** Removes a batch so that it cannot be found. Call within a transaction, then erase the rest with #eraseRows(). */
+  /**
+   * Removes a batch so that it cannot be found. Must be called within a transaction, followed by #eraseRows() to
+   * erase the other rows.
+   */
   #forget({ id, organizationId, kind, endedAt }: Batch): void {
     void this.#batches.remove(id);
     void this.#owned.remove([organizationId, kind, id]);

@@ -1,4 +1,4 @@
-// CompletionStore on the tables of a Store. Table, key, value:
+// Implements CompletionStore on the tables of a Store. Table, key, value:
 //
 //   chat-completions       [organization, id]                   the head (CompletionHead)
 //   chat-completion-texts  [id, 0]                              the completion
@@ -28,7 +28,7 @@ import type { Key, Store, Table } from '../../store.js';
 
 const DAY_S = 86_400;
 const ERASED_AT_ONCE = 500;
-/** Number of heads that are read before control returns to the event loop. */
+/** Number of heads that are read before yielding to the event loop. */
 const READ_AT_ONCE = 1_000;
 // Sorts after every number and every string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
@@ -192,7 +192,10 @@ export class LmdbCompletionStore implements CompletionStore {
     return { id, organizationId, ...head, body: this.#texts.get([id, 0]) ?? '{}' };
   }
 
-  /** Returns the range of keys from `last`, in the order of the query. It includes `last`. Null: the first key. */
+  /**
+   * Returns the range of keys from `last`, in the order of the query. The range includes `last`; null = start at
+   * the first key.
+   */
   #from(
     organizationId: string,
     { newestFirst }: CompletionQuery,
@@ -207,7 +210,10 @@ export class LmdbCompletionStore implements CompletionStore {
     return [...this.#times.keys(range)] as [string, number, string, string][];
   }
 
-  /** Removes the head, so that the completion is unknown. Call within a transaction, and #eraseTexts() afterwards. */
+  /**
+   * Removes the head, so that the completion is unknown. Must be called within a transaction, followed by
+   * #eraseTexts().
+   */
   #forget(organizationId: string, id: string, { createdAt }: Head): void {
     void this.#heads.remove([organizationId, id]);
     void this.#times.remove(['made', createdAt, organizationId, id]);

@@ -1,4 +1,4 @@
-// ConversationStore on the tables of a Store:
+// Implements ConversationStore on the tables of a Store:
 //
 //   conversations         id                        the head
 //   conversation-items    [id, position]            one item
@@ -243,7 +243,7 @@ export class LmdbConversationStore implements ConversationStore {
     return head === undefined || head.organizationId !== organizationId || this.#isExpired(head) ? null : head;
   }
 
-  /** Number of conversations of an organization, including expired ones that are not erased yet. */
+  /** Number of an organization's conversations, including expired ones that have not been erased yet. */
   #count(organizationId: string): number {
     return this.#counts.get(organizationId) ?? [...this.#owned.keys(below(organizationId))].length;
   }
@@ -252,7 +252,7 @@ export class LmdbConversationStore implements ConversationStore {
     return usedAt + this.#retentionS <= this.#now();
   }
 
-  /** Stores items and returns the updated head. Call within a transaction. */
+  /** Stores items and returns the updated head. Must be called within a transaction. */
   #added(id: string, head: Head, items: readonly ConversationItem[], size: number): Head {
     for (const [index, row] of itemRows(items).entries()) {
       const position = head.next + index;
@@ -270,7 +270,7 @@ export class LmdbConversationStore implements ConversationStore {
     return { ...head, next: head.next + items.length, count: head.count + items.length, size: head.size + size };
   }
 
-  /** Renews the retention and returns the updated head. Call within a transaction. */
+  /** Renews the retention and returns the updated head. Must be called within a transaction. */
   #used(id: string, head: Head): Head {
     const usedAt = Math.floor(this.#now());
     void this.#times.remove(['used', head.usedAt, id]);
@@ -304,7 +304,10 @@ export class LmdbConversationStore implements ConversationStore {
     };
   }
 
-  /** Makes the conversation unknown; eraseItems() erases the rest later. Call within a transaction. */
+  /**
+   * Makes the conversation unknown; eraseItems() erases the remaining rows later. Must be called within a
+   * transaction.
+   */
   #forget(id: string, { organizationId, usedAt }: Head): void {
     const left = this.#count(organizationId) - 1;
     if (left > 0) void this.#counts.put(organizationId, left);

@@ -1,4 +1,4 @@
-// AdapterStore in the `adapters` and `model-settings` tables, keyed by public name, and the audit log.
+// Implements AdapterStore on the `adapters` and `model-settings` tables, keyed by public name, and on the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';

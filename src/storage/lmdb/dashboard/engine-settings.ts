@@ -1,4 +1,4 @@
-// EngineSettingsStore in the `engine-settings` table, keyed by engine, and the audit log.
+// Implements EngineSettingsStore on the `engine-settings` table, keyed by engine, and on the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';

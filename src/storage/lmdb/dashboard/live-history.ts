@@ -1,4 +1,4 @@
-// LiveHistory in the `live-sums` and `live-keys` tables, keyed [step, start of the slot].
+// Implements LiveHistory on the `live-sums` and `live-keys` tables, keyed [step, start of the slot].
 
 import type { KeyCounts } from '../../../shared/live-collected.js';
 import { OPEN_GATE } from '../../erase-gate.js';
@@ -10,7 +10,7 @@ import type { KeySlot, LiveHistory, LiveSpan, Ring, SumSlot } from '../../../das
 import { addSum } from '../../../dashboard/admin/live-sums.js';
 import type { LiveSum } from '../../../dashboard/admin/live-sums.js';
 
-/** Maximum number of old slots erased for each new slot. It is greater than 1, because erasing must outpace adding. */
+/** Maximum number of old slots erased for each new slot. Greater than 1, because erasing must outpace adding. */
 const ERASED_AT_ONCE = 20;
 
 export class LmdbLiveHistory implements LiveHistory {

@@ -1,4 +1,4 @@
-// ModelSettingsStore in the `model-settings` table, keyed by model, and the audit log.
+// Implements ModelSettingsStore on the `model-settings` table, keyed by model, and on the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';

@@ -1,4 +1,4 @@
-// PromptPinStore in the `prompt-pins` table, keyed by the ID of the pinned prompt.
+// Implements PromptPinStore on the `prompt-pins` table, keyed by the pinned prompt's ID.
 
 import type { Store, Table } from '../../store.js';
 import type { PinnedPromptRow, PromptPinStore } from '../../../dashboard/admin/prompt-pin-store.js';

@@ -1,4 +1,4 @@
-// SavedStore in three tables:
+// Implements SavedStore on three tables:
 //
 //   saved            [organization, id]         the row
 //   saved-contents   [organization, id]         its encrypted content

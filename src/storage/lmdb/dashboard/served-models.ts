@@ -1,4 +1,4 @@
-// ServedModelStore in the `served-models` and `model-settings` tables, keyed by name, and the audit log.
+// Implements ServedModelStore on the `served-models` and `model-settings` tables, keyed by name, and on the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';

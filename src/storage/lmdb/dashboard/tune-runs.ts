@@ -1,4 +1,4 @@
-// TuneRunStore in the `tune-runs` table, keyed [start in milliseconds, id]. The table has only a few rows.
+// Implements TuneRunStore on the `tune-runs` table, keyed [start in milliseconds, id]. The table has only a few rows.
 
 import type { Key, Store, Table } from '../../store.js';
 import type { TuneRun, TuneRunSummary } from '../../../shared/wire/tuning.js';

@@ -20,9 +20,9 @@ import type { Key, Store, Table } from '../../store.js';
 
 interface Contents {
   organizationId: string;
-  /** Number of bytes with which the contents count toward the total sizes. */
+  /** Number of bytes that the contents count toward the total sizes. */
   bytes: number;
-  /** Time at which unfinished contents are erased, in seconds since 1970. Null: the contents belong to a file. */
+  /** Time at which unfinished contents are erased, in seconds since 1970. Null if the contents belong to a file. */
   deadline: number | null;
 }
 
@@ -76,7 +76,10 @@ export class LmdbFileContents {
     });
   }
 
-  /** Makes complete contents part of a file. Call within a transaction. Throws ApiError 404 if they were erased. */
+  /**
+   * Makes complete contents part of a file. Must be called within a transaction. Throws ApiError 404 if they were
+   * erased.
+   */
   adopt(id: string): void {
     const known = this.known(id);
     void this.#times.remove(['unfinished', known.deadline ?? 0, id]);
@@ -90,7 +93,10 @@ export class LmdbFileContents {
     return known;
   }
 
-  /** Removes contents so that they cannot be found. Call within a transaction, then erase the rows with eraseRows(). */
+  /**
+   * Removes contents so that they cannot be found. Must be called within a transaction, followed by eraseRows() to
+   * erase the rows.
+   */
   forget(id: string): void {
     const known = this.#contents.get(id);
     if (known === undefined) return;
@@ -153,7 +159,10 @@ export class LmdbFileContents {
     this.#transactions.close();
   }
 
-  /** Adds `change` bytes to the totals of the organization and of all organizations. Call within a transaction. */
+  /**
+   * Adds `change` bytes to the totals of the organization and of all organizations. Must be called within a
+   * transaction.
+   */
   #resize(organizationId: string, change: number): void {
     const sizes = [
       [ALL, this.#total() + change],

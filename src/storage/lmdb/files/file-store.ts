@@ -1,4 +1,4 @@
-// FileStore in LMDB. In addition to the tables of contents.ts, it uses (- = no value, only the key is used):
+// Implements FileStore in LMDB. In addition to the tables of contents.ts, it uses (- = no value, only the key is used):
 //
 //   files                  id                          the file's properties and segments
 //   files-by-organization  [organization, list, id]    -; the list is 'all', 'deleted' or 'purpose:' and a purpose
@@ -55,7 +55,7 @@ export class LmdbFileStore implements FileStore {
 
   create(organizationId: string, { limited = true, id: givenId }: NewFileOptions = {}): FileWriter {
     const { contents } = this;
-    // The contents have their own ID, because several writers may write the file `givenId` at the same time.
+    // The contents have a separate ID, because several writers may write the file `givenId` concurrently.
     const id = newFileId();
     const fileId = givenId ?? id;
     const fresh = { id, organizationId, limited, deadline: Math.floor(contents.now()) + UNFINISHED_S };
@@ -82,7 +82,7 @@ export class LmdbFileStore implements FileStore {
     );
   }
 
-  /** Adds a file whose contents have been adopted. Call within a transaction. */
+  /** Adds a file whose contents have been adopted. Must be called within a transaction. */
   add(
     id: string,
     organizationId: string,
@@ -220,7 +220,10 @@ export class LmdbFileStore implements FileStore {
     return false;
   }
 
-  /** Removes the entry of a file. Returns the segments whose rows must be erased. Call within a transaction. */
+  /**
+   * Removes the entry of a file. Returns the segments whose rows must be erased. Must be called within a
+   * transaction.
+   */
   #forget(id: string, row: FileRow): readonly Segment[] {
     this.#unlist(id, row);
     void this.#lists.remove([row.organizationId, 'deleted', id]);

@@ -1,4 +1,5 @@
-// UploadStore in LMDB. In addition to the tables of contents.ts, it uses (- = no value, only the key is used):
+// Implements UploadStore in LMDB. In addition to the tables of contents.ts, it uses (- = no value, only the key is
+// used):
 //
 //   uploads                  id                       the upload
 //   uploads-by-organization  [organization, id]       -
@@ -161,7 +162,7 @@ export class LmdbUploadStore implements UploadStore {
     for (const part of forgotten) await this.contents.eraseRows(part);
   }
 
-  /** Removes all parts of an upload. Returns the IDs of selected parts, whose rows the caller must then erase. */
+  /** Removes all parts of an upload. Returns the IDs of the selected parts, whose rows the caller must then erase. */
   #forgetParts(upload: string, selects: (part: string) => boolean): string[] {
     const forgotten: string[] = [];
     for (const key of [...this.#parts.keys(below(upload))]) {

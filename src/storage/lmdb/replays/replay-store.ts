@@ -1,4 +1,4 @@
-// ReplayStore in four tables:
+// Implements ReplayStore on four tables:
 //
 //   replays              [organization, key]                    → the item
 //   replays-by-time      [organization, expires at, key]        → size in bytes
@@ -103,7 +103,8 @@ export class LmdbReplayStore implements ReplayStore {
   }
 
   /**
-   * Erases the items of an organization that expire first, until the others fit the limit. Call within a transaction.
+   * Erases an organization's items that expire first, until the remaining ones fit the limit. Must be called within a
+   * transaction.
    */
   #shrink(organizationId: string): void {
     const size = this.#sizes.get(organizationId) ?? 0;
@@ -118,7 +119,7 @@ export class LmdbReplayStore implements ReplayStore {
     for (const key of gone) this.#remove(organizationId, key);
   }
 
-  /** Removes an item. Call within a transaction. */
+  /** Removes an item. Must be called within a transaction. */
   #remove(organizationId: string, key: string): void {
     const item = this.#items.get([organizationId, key]);
     if (item === undefined) return;

@@ -24,7 +24,7 @@ export class ItemReader {
     private readonly isReadable: (responseId: string) => boolean,
   ) {}
 
-  /** Null if no readable response has the item. If several do, the newest is used. */
+  /** Returns null if no readable response contains the item. If several responses contain it, the newest is used. */
   read(itemId: string): StoredItem | null {
     let found = this.#found.get(itemId);
     if (found === undefined) this.#found.set(itemId, (found = this.#find(itemId)));

@@ -1,7 +1,7 @@
-// A ResponseStore on the tables of a Store. Each method reads everything synchronously, so it sees a single state of
-// the database. A response is written in one transaction. If its parts are large or numerous (images, hundreds of
-// items), they are written in small steps beforehand, and the head, which makes them visible, is written last. Owns the
-// response tables; event-loop thread only.
+// Implements ResponseStore on the tables of a Store. Each method reads everything synchronously, so it sees a single
+// state of the database. A response is written in one transaction. If its parts are large or numerous (images, hundreds
+// of items), they are written in small steps beforehand, and the head, which makes them visible, is written last. Owns
+// the response tables; event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import { apiError } from '../../../shared/errors.js';
@@ -46,7 +46,7 @@ const INLINE_IMAGE_BYTES = 1024 ** 2;
 // Number of items written per step.
 const STAGE_ITEMS = 1_024;
 const STAGE_IMAGE_BYTES = 8 * 1024 ** 2;
-/** Interval at which write failures are logged. Every save fails while the disk is full. */
+/** Minimum interval between logged write failures, because every save fails while the disk is full. */
 const FAILURE_LOG_MS = 60_000;
 
 export interface ResponseStoreOptions {
@@ -68,7 +68,7 @@ export interface SharedResponses {
   held: HeldResponses;
 }
 
-/** Opens the store. It sweeps now and every hour, but only on one of the threads that share it. */
+/** Opens the store. It sweeps now and every hour, but only on one of the threads that share the store. */
 export function openResponseStore(
   store: Store,
   settings: { retention_days: number },
@@ -173,7 +173,7 @@ class TableResponseStore implements ResponseStore {
 
   async chain(organizationId: string, id: string): Promise<HeldChain | null> {
     if (!isResponseId(id)) return null;
-    // A response is marked dead in one transaction and erased in a later one, which spares held responses. So a
+    // A response is marked dead in one transaction and erased in a later one, which spares held responses. Therefore, a
     // response that is still readable once it is held will be kept.
     const release = this.#erasure.hold(id);
     try {
@@ -303,7 +303,7 @@ class TableResponseStore implements ResponseStore {
     );
   }
 
-  /** Call within a transaction. */
+  /** Must be called within a transaction. */
   #append(id: string, events: readonly StoredEvent[]): void {
     const [first] = events;
     if (first !== undefined)
@@ -363,7 +363,7 @@ class TableResponseStore implements ResponseStore {
       const isFailed = await this.#tables.store.transaction(() => {
         void this.#tables.times.remove(key);
         const head = this.#tables.heads.get(id);
-        // changed in the meantime
+        // The response has changed in the meantime.
         if (failed === null || head === undefined || head.dead || !isUnfinished(head.status)) return false;
         return this.#write(failed.record, itemParts(failed.record, ['output']));
       });
@@ -430,8 +430,8 @@ class TableResponseStore implements ResponseStore {
   }
 
   /**
-   * Call within a transaction. `parts`: null if they have already been written. Returns false and writes nothing if the
-   * response was deleted in the meantime or belongs to another organization.
+   * Must be called within a transaction. `parts`: null if they have already been written. Returns false and writes
+   * nothing if the response was deleted in the meantime or belongs to another organization.
    */
   #write(record: ResponseRecord, parts: ItemParts | null): boolean {
     const { heads, resources, inputs, outputs, images, items, times } = this.#tables;
@@ -443,7 +443,7 @@ class TableResponseStore implements ResponseStore {
     const madeAt = made === undefined ? {} : { madeAt: made };
     let contextSize = known?.contextSize ?? 0;
     if (known === undefined) {
-      // a background response is first saved as queued, so if it is missing, it has been deleted in the meantime
+      // A background response is first saved as queued, so if it is missing, it has been deleted in the meantime.
       if (background && status !== 'queued') return false;
       const rows = itemRows(record.input);
       for (const page of pages(rows)) void inputs.put([id, page.first], page.rows);
@@ -548,7 +548,7 @@ class TableResponseStore implements ResponseStore {
     }
   }
 
-  /** Reports a write failure to the client without the reason, which only the operator may see. */
+  /** Reports a write failure to the client without its cause, which only the operator may see. */
   async #written<T>(write: () => Promise<T>): Promise<T> {
     try {
       return await write();

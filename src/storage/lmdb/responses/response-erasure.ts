@@ -58,13 +58,13 @@ export class ResponseErasure {
       if (!holding) return;
       holding = false;
       this.held.release(id);
-      // On failure, the next sweep gets the same error and reports it.
+      // Errors are ignored here, because the next sweep gets the same error and reports it.
       if (!this.#transactions.isClosed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true)
         this.erase([id]).catch(() => undefined);
     };
   }
 
-  /** Call within a transaction. Makes the response unreadable. Its items are kept for its continuations. */
+  /** Must be called within a transaction. Makes the response unreadable. Its items are kept for its continuations. */
   kill(id: string, head: Head): void {
     const { heads, resources, times, byOrganization } = this.tables;
     void heads.put(id, { ...head, dead: true });
@@ -137,7 +137,10 @@ export class ResponseErasure {
     return count;
   }
 
-  /** Returns the saves that were interrupted when the process ended. Call this before the process saves anything. */
+  /**
+   * Returns the saves that were interrupted when the process ended. Must be called before the process saves any
+   * response.
+   */
   staged(): string[] {
     return [...this.tables.times.keys({ from: ['staged'], to: ['staged', 1] })].map((key) => key[2] as string);
   }
@@ -147,7 +150,10 @@ export class ResponseErasure {
     await this.tables.store.transaction(() => this.removeStaged(id));
   }
 
-  /** Call within a transaction. Keeps rows of an existing response, even a dead one, because others may continue it. */
+  /**
+   * Must be called within a transaction. Keeps rows of an existing response, even a dead one, because other
+   * responses may continue it.
+   */
   removeStaged(id: string): void {
     const { images, items, times } = this.tables;
     const index = times.get(['staged', 0, id]);
@@ -163,8 +169,7 @@ export class ResponseErasure {
   }
 
   /**
-   * Calls `act` with all entries in a time range, one page at a time. Entries that `act` does not remove are not
-   * visited again.
+   * Calls `act` with all entries in a time range, one page at a time. Entries that `act` keeps are not visited again.
    */
   async #each(from: Key, to: Key, act: (keys: readonly [string, number, string][]) => Promise<void>): Promise<void> {
     for (let after: Key | null = null; !this.#transactions.isClosed; ) {
@@ -176,7 +181,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Call within a transaction. Records the entries that still have to be processed. */
+  /** Must be called within a transaction. Records the entries that still need to be processed. */
   #eraseSlice(ids: readonly string[], isFull: IsFull): string[] {
     const { times } = this.tables;
     let erased = 0;
@@ -195,8 +200,8 @@ export class ResponseErasure {
   }
 
   /**
-   * Call within a transaction. If `id` was erased, returns the ID of the response that it continued, which may be
-   * erased next.
+   * Must be called within a transaction. If `id` was erased, returns the ID of the response that it continued, which
+   * may be erased next.
    */
   #eraseOne(id: string): string | null {
     const { heads, inputs, outputs, images, items, times } = this.tables;

@@ -14,7 +14,7 @@ import type { Head } from './response-tables.js';
 import type { ShortTransactions } from '../short-transactions.js';
 import type { Key } from '../../store.js';
 
-/** Number of responses erased together. Their keys are held in memory, a few hundred bytes each. */
+/** Number of responses erased together. Their keys are kept in memory and take a few hundred bytes each. */
 const WINDOW = 2_048;
 /** Number of keys that are read in one step. */
 const READ = 512;
@@ -29,8 +29,8 @@ interface ExpiredResponse {
 
 interface Plan {
   /**
-   * Responses that no stored response needs, in descending order of IDs, so that a continuation usually comes before
-   * the response that it continues.
+   * Responses that no stored response needs, in descending order of IDs, so that a continuation usually precedes the
+   * response that it continues.
    */
   expired: ExpiredResponse[];
   /** Responses that must be kept until their continuations are erased. */
@@ -49,7 +49,7 @@ export interface ExpiryRules {
   allows(): boolean;
   /** Seconds since the Unix epoch. Responses created at or before this time have expired. */
   expiredUntil(): number;
-  /** Call within a transaction. Makes the response unreadable and records that it must be erased. */
+  /** Must be called within a transaction. Makes the response unreadable and records that it must be erased. */
   kill(id: string, head: Head): void;
 }
 
@@ -121,7 +121,7 @@ export class ResponseExpiry {
   /** Null if the store was closed before the plan was complete. */
   async #plan(due: readonly DueKey[]): Promise<Plan | null> {
     const plan: Plan = { expired: [], needed: [], indexKeys: [], listKeys: [], dueKeys: [] };
-    // number of continuations that this plan erases, by ID of the response that they continue
+    // Number of continuations that this plan erases, by ID of the response that they continue.
     const gone = new Map<string, number>();
     const isWhole = await this.transactions.forEachRead([...due].reverse(), (key) => {
       const id = key[2],
@@ -150,7 +150,10 @@ export class ResponseExpiry {
     return isWhole ? plan : null;
   }
 
-  /** Call within a transaction. False if the response has already been erased, or turns out to be needed. */
+  /**
+   * Must be called within a transaction. Returns false if the response has already been erased or turns out to be
+   * needed.
+   */
   #erase({ id, hasImages }: ExpiredResponse): boolean {
     const { heads, resources, inputs, outputs, images, times } = this.tables;
     const head = heads.get(id);

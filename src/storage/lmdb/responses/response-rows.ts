@@ -1,5 +1,5 @@
-// Reads stored items: all items in one place (input or output), one page at a time, or individually. Input is stored in
-// pages, so that reading one item of a long response costs no more than reading its page. Event-loop thread only.
+// Reads stored items: all input or output items, one page at a time, or individual items. Input is stored in pages, so
+// that reading one item of a long response costs no more than reading its page. Event-loop thread only.
 
 import type { StoredItem } from '../../response-store.js';
 import { ResponseTables } from './response-tables.js';
@@ -8,7 +8,10 @@ import type { ItemPage, ItemRow, Place } from '../../response-parts.js';
 import { StorageError } from '../../store.js';
 import type { Key, Store } from '../../store.js';
 
-/** Call within a transaction. Converts the inputs of schema version 2, which had one row per response, to pages. */
+/**
+ * Must be called within a transaction. Converts the inputs of schema version 2, which had one row per response, to
+ * pages.
+ */
 export function splitInputs(store: Store): void {
   const inputs = store.table<ItemRow[]>('response-inputs');
   for (const id of [...inputs.keys()]) {
@@ -22,7 +25,7 @@ export function splitInputs(store: Store): void {
 export class ResponseRows {
   constructor(private readonly tables: ResponseTables) {}
 
-  /** All items, including images. Throws StorageError if they have been erased. */
+  /** Returns all items, including images. Throws StorageError if they have been erased. */
   all(id: string, place: Place): StoredItem[] {
     const rows = place === 'input' ? this.tables.inputRows(id) : this.tables.outputs.get(id)?.items;
     if (rows === undefined) throw erased(id);

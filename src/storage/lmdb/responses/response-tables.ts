@@ -70,13 +70,13 @@ export class ResponseTables {
     this.byOrganization = store.table('responses-by-organization');
   }
 
-  /** Without its output; undefined if not found. */
+  /** Returns the resource without its output, or undefined if not found. */
   resource(id: string): Record<string, unknown> | undefined {
     const row = this.resources.get(id);
     return typeof row === 'string' ? (JSON.parse(row) as Record<string, unknown>) : row;
   }
 
-  /** The items of a response in one place; [] if not found. */
+  /** Returns a response's input or output items, or [] if not found. */
   rows(id: string, place: Place): readonly ItemRow[] {
     return (place === 'input' ? this.inputRows(id) : this.outputs.get(id)?.items) ?? [];
   }
@@ -102,7 +102,7 @@ export const listKey = (
 // Sorts after every number and every string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
 
-/** Call within a transaction. Adds the list by organization to responses of schema version 4. */
+/** Must be called within a transaction. Adds the list by organization to responses of schema version 4. */
 export function indexByOrganization(store: Store): void {
   const { heads, byOrganization } = new ResponseTables(store);
   for (const { key, value } of heads.range())

@@ -1,4 +1,4 @@
-// BudgetStore in the `budgets` table, keyed by organization, and the audit log.
+// Implements BudgetStore on the `budgets` table, keyed by organization, and on the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';

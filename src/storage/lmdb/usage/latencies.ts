@@ -1,5 +1,5 @@
-// Latencies in the `usage-latencies` table: sketches of the time to first token and of the total duration, by hour,
-// model and key. Written in the same transaction as the sums (usage-store.ts) and, like them, read in slices.
+// Stores latencies in the `usage-latencies` table: sketches of the time to first token and of the total duration, by
+// hour, model and key. Written in the same transaction as the sums (usage-store.ts) and, like them, read in slices.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Key, Table } from '../../store.js';
@@ -11,7 +11,7 @@ import type { LatencyGroup, UsageQuery } from '../../../usage/usage-store.js';
 
 const SLICE = 500;
 
-/** Call within a transaction. Only for requests that returned at least one token. */
+/** Must be called within a transaction. Only for requests that returned at least one token. */
 export function putLatencies(table: Table<Sketches>, entries: readonly { usage: FinishedUsage; at: number }[]): void {
   for (const { key, first, total } of latencyRows(entries)) {
     const before = table.get(key);

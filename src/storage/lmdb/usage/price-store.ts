@@ -1,4 +1,4 @@
-// PriceStore in the `prices` table, which has one row, and the audit log.
+// Implements PriceStore on the `prices` table, which has one row, and on the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';

@@ -1,4 +1,4 @@
-// RequestLog in three tables and a row of `meta`:
+// Implements RequestLog on three tables and a row of `meta`:
 //
 //   requests                   [ended at, request id]                  everything except the text
 //   requests-by-organization   [organization, ended at, request id]    [key, model, outcome]: the filter columns
@@ -212,7 +212,7 @@ export class LmdbRequestLog implements RequestLog {
     void this.#texts.remove(place);
   }
 
-  /** Call within a transaction, because several threads add to the size. */
+  /** Must be called within a transaction, because several threads add to the size. */
   #resize(rows: number, bytes: number): void {
     const size = this.#meta.get(SIZE) ?? NOTHING;
     void this.#meta.put(SIZE, { rows: size.rows + rows, bytes: size.bytes + bytes });
@@ -238,7 +238,7 @@ export class LmdbRequestLog implements RequestLog {
     );
   }
 
-  /** A slice of the entries before `last`. If `last` is the first entry of the range, it is skipped. */
+  /** Returns a slice of the entries before `last`. If `last` is the first entry of the range, it is skipped. */
   #before<V>(
     range: Iterable<{ key: Key; value: V }>,
     [at, requestId]: Place,

@@ -1,6 +1,6 @@
-// UsageStore's queries on the hourly table: sums over a range, by hour or day, optionally grouped, paginated. They read
-// in slices and yield to the event loop in between, because an organization with many keys can have hundreds of
-// thousands of entries per year.
+// UsageStore's queries on the hourly table: sums over a range, by hour or day, optionally grouped, paginated. Entries
+// are read in slices, with yields to the event loop in between, because an organization with many keys can have
+// hundreds of thousands of entries per year.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { NO_MEMBER } from '../../../shared/wire/usage.js';
@@ -36,7 +36,7 @@ export async function usageRows(
   let groups = new Map<string, Group>();
   let next: UsageCursor | null = null;
 
-  /** Returns false if the page is full and more rows would follow. */
+  /** Returns false if the page is full and more rows follow. */
   const emit = (): boolean => {
     for (const group of [...groups.keys()].sort()) {
       if (after !== null && hour === after.hour && group <= after.group) continue;
@@ -107,7 +107,7 @@ export async function usageTotals(
   return totals;
 }
 
-/** Organizations that have entries in a table whose keys start with the organization. */
+/** Yields the organizations that have entries in a table whose keys start with the organization. */
 export function organizationsOf(table: Table<unknown>): string[] {
   const found: string[] = [];
   for (let from: [string, number] | null = null; ; ) {

@@ -1,6 +1,6 @@
-// A UsageStore on the usage tables (see sums.ts). A sum is read and written in the same transaction, so that several
-// threads can add to it. Erasing uses short transactions with long pauses in between, so that requests that write data
-// do not have to wait.
+// Implements UsageStore on the usage tables (see sums.ts). A sum is read and written in the same transaction, so that
+// several threads can add to it. Erasing uses short transactions with long pauses in between, so that requests that
+// write data do not have to wait.
 
 import { monthName, monthNumber } from '../../../admission/month-use.js';
 import type { Key, Store, Table } from '../../store.js';

@@ -1,4 +1,4 @@
-// WebhookStore on the tables of a Store. Table, key, value:
+// Implements WebhookStore on the tables of a Store. Table, key, value:
 //
 //   webhook-endpoints   [organization, id]            the endpoint
 //   webhook-jobs        id                            the job; IDs of deliveries sort by time
@@ -78,7 +78,7 @@ export class LmdbWebhookStore implements WebhookStore {
       if (replaces !== undefined && !this.#put(replaces, null)) return;
       const [first] = jobs;
       if (first === undefined) return;
-      // Waiting jobs are not limited. They are added for many responses, and counting takes a scan.
+      // Waiting jobs are not limited, because they are added for many responses and counting them requires a scan.
       const isLimited = jobs.some(({ state }) => state !== 'waiting');
       const pending = isLimited ? this.#pendingOf(first.organizationId) : new Map<string, number>();
       for (const job of withinLimit(jobs, pending)) this.#put(job.id, job);
@@ -137,7 +137,7 @@ export class LmdbWebhookStore implements WebhookStore {
     if (!isId(endpointId) || (before !== null && !isId(before))) return [];
     this.store.refresh();
     const { from, to } = below(organizationId, endpointId);
-    // `before` is an event ID. It sorts before the IDs of the event's deliveries, so that they are excluded.
+    // `before` is an event ID. It sorts before the IDs of the event's deliveries, which are thus excluded.
     const start = before === null ? to : [organizationId, endpointId, before];
     return [...this.#deliveries.keys({ from: start, to: from, reverse: true, limit })].flatMap(
       (key) => this.#jobs.get((key as [string, string, string])[2]) ?? [],
@@ -183,7 +183,10 @@ export class LmdbWebhookStore implements WebhookStore {
     }
   }
 
-  /** Stores a job, or removes it if `job` is null. Returns whether it existed before. Call within a transaction. */
+  /**
+   * Stores a job, or removes it if `job` is null. Returns whether it existed before. Must be called within a
+   * transaction.
+   */
   #put(id: string, job: Job | null): boolean {
     const before = this.#jobs.get(id);
     if (before?.dueAt != null) {
@@ -206,7 +209,7 @@ export class LmdbWebhookStore implements WebhookStore {
   }
 }
 
-/** Longer strings may exceed the maximum length of a key. */
+/** Longer strings could exceed the maximum key length. */
 const isId = (id: string): boolean => id.length <= 64;
 
 const byAge = (a: Endpoint, b: Endpoint): number => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1);

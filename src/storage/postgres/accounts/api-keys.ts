@@ -221,7 +221,8 @@ export class PostgresApiKeys implements ApiKeys {
 }
 
 /**
- * Checks that the owner may have a new key, and that a service account's is created by an admin. Rejects with ApiError.
+ * Checks that the owner may have a new key, and that an admin creates it if the owner is a service account. Rejects
+ * with ApiError.
  */
 async function checkOwner(
   sql: Queryable,

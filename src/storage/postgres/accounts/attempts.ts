@@ -1,5 +1,5 @@
-// Implements Attempts on the `attempts` table, with one row per kind and subject, erased when its period ends. A
-// transaction that locks several rows locks them in key order.
+// Implements Attempts on the `attempts` table, with one row per kind and subject, which is erased when its period ends.
+// A transaction that locks several rows locks them in key order.
 
 import type { Queryable } from '../database.js';
 import { ATTEMPTS_MS, capped, subjectHash, isTooLong, MAX_ATTEMPTS, tooMany } from '../../../accounts/attempts.js';
@@ -24,7 +24,7 @@ export class PostgresAttempts implements Attempts {
     const keys = whose.map(subjectHash).sort();
     const now = this.now();
     const most = MAX_ATTEMPTS[kind];
-    // Reads before writing, so that a client that keeps trying after being rejected costs next to nothing.
+    // Reads before writing, so that a client that keeps trying after being rejected costs almost nothing.
     const found = await this.database.query<Row>(
       'SELECT whose, count, until FROM attempts WHERE kind = $1 AND whose = ANY($2) AND until > $3',
       [kind, keys, now],
@@ -79,7 +79,7 @@ function refuse(over: readonly Row[], now: number): void {
   if (over.length > 0) throw tooMany(Math.max(...over.map(({ until }) => until - now)));
 }
 
-/** Call within a transaction. Cancels one counted attempt for each subject. */
+/** Must be called within a transaction. Cancels one counted attempt for each subject. */
 export async function resetAttempts(sql: Queryable, kind: AttemptKind, whose: readonly string[]): Promise<void> {
   const keys = whose.map(subjectHash);
   await sql.query('SELECT 1 FROM attempts WHERE kind = $1 AND whose = ANY($2) ORDER BY whose FOR UPDATE', [kind, keys]);
@@ -89,7 +89,7 @@ export async function resetAttempts(sql: Queryable, kind: AttemptKind, whose: re
   ]);
 }
 
-/** Call within a transaction. Resets the counts. */
+/** Must be called within a transaction. Resets the counts. */
 export async function clearAttempts(sql: Queryable, kind: AttemptKind, whose: string): Promise<void> {
   await sql.query('DELETE FROM attempts WHERE kind = $1 AND whose = $2', [kind, subjectHash(whose)]);
 }

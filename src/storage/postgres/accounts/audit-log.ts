@@ -8,10 +8,10 @@ import type { Actor, AuditFilter, AuditLog, AuditNote, AuditPage } from '../../.
 import type { AccountWork } from './work.js';
 
 const SWEPT_AT_ONCE = 1_000;
-/** Number of entries to read at a time while filtering a list. An organization has at most MAX_AUDIT_ENTRIES. */
+/** Number of entries read at a time while a list is filtered. An organization has at most MAX_AUDIT_ENTRIES. */
 const SLICE = 200;
 
-/** Call within the account transaction (work.ts) that the entry is to be part of. */
+/** Must be called within the account transaction (work.ts) that the entry belongs to. */
 export async function noteAudit(
   sql: Queryable,
   organizationId: string | null,

@@ -1,6 +1,6 @@
 // Notifies this thread when any process changes keys or organizations. A notification names the organization and
 // arrives immediately. The version in `accounts_state`, which is read several times a second, reveals whether a
-// notification was lost. The key cache uses this class to learn how long its entries may be trusted. Each read also
+// notification was lost. The key cache uses this class to determine how long its entries may be trusted. Each read also
 // samples the database's clock. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
@@ -22,9 +22,9 @@ export const changeMessage = (version: number, organizationId: string): string =
   `accounts ${version} ${organizationId}`;
 
 export interface ChangeFeedOptions {
-  /** Null means a change whose notification was lost. */
+  /** Null represents a change whose notification was lost. */
   onChange: (organizationId: string | null) => void;
-  /** Called when the database has become unreachable or, with null, reachable again. */
+  /** Called when the database becomes unreachable or, with null, reachable again. */
   onAway?: (error: unknown) => void;
   /** How long cached keys stay valid while the database is unreachable, in ms. */
   awayMs: number;
@@ -110,8 +110,8 @@ export class ChangeFeed implements KeyCachePolicy {
       );
       if (row !== undefined) this.options.clock?.sample(asked, row.now);
       const version = row?.version ?? 0;
-      // Anything may have changed while the database was unreachable; it may even have been replaced by a different
-      // server.
+      // Any data may have changed while the database was unreachable; the server may even have been replaced by a
+      // different one.
       if (this.#gone || this.#version === null || version > this.#version) {
         this.#version = version;
         this.options.onChange(null);

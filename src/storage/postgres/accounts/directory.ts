@@ -40,7 +40,10 @@ export class PostgresDirectory implements SweptDirectory {
   readonly keyStore: PostgresKeyStore;
   readonly attempts: PostgresAttempts;
   readonly audit: PostgresAuditLog;
-  /** Account transactions for other data that is written together with an audit entry: settings, prices, budgets. */
+  /**
+   * Account transactions, also used for other data that is written together with an audit entry: settings, prices,
+   * budgets.
+   */
   readonly work: AccountWork;
   readonly #sweeping: Sweeping;
 

@@ -1,5 +1,5 @@
 // Implements Identities on the `identities` table, keyed by the SHA-256 of issuer and subject, because subjects can
-// contain anything.
+// have any content and length.
 
 import type { Queryable } from '../database.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -61,14 +61,14 @@ export class PostgresIdentities implements Identities {
   }
 }
 
-/** The user to whom the identity is linked; undefined if there is none. */
+/** Returns the user to whom the identity is linked, or undefined if there is none. */
 export async function identityOwner(sql: Queryable, identity: ForeignIdentity): Promise<string | undefined> {
   return (
     await sql.query<{ user_id: string }>('SELECT user_id FROM identities WHERE hash = $1', [identityHash(identity)])
   )[0]?.user_id;
 }
 
-/** Call within a transaction. */
+/** Must be called within a transaction. */
 export async function putIdentity(sql: Queryable, userId: string, identity: ForeignIdentity): Promise<void> {
   await sql.query('INSERT INTO identities (hash, user_id, issuer) VALUES ($1, $2, $3)', [
     identityHash(identity),
@@ -77,7 +77,7 @@ export async function putIdentity(sql: Queryable, userId: string, identity: Fore
   ]);
 }
 
-/** Call within a transaction. Removes all of the user's identities. */
+/** Must be called within a transaction. Removes all of the user's identities. */
 export async function removeIdentities(sql: Queryable, userId: string): Promise<void> {
   await sql.query('DELETE FROM identities WHERE user_id = $1', [userId]);
 }

@@ -53,7 +53,7 @@ export async function inviteById(sql: Queryable, organizationId: string, id: str
   return row === undefined ? undefined : inviteOf(row);
 }
 
-/** Replaces a pending invitation for the same address. Null if there are too many. */
+/** Replaces a pending invitation for the same address. Resolves to null if there are too many. */
 export async function createInvite(
   sql: Queryable,
   {

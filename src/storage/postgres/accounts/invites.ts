@@ -35,8 +35,8 @@ import { userById, userWithEmail } from './user-rows.js';
 import type { AccountWork } from './work.js';
 
 /**
- * Call within a transaction after a member's role changed to `own` (undefined: no longer a member). Revokes the
- * invitations that the member created and that this role may not create.
+ * Must be called within a transaction, after a member's role has changed to `own` (undefined: no longer a member).
+ * Revokes the invitations that the member created and that this role may not create.
  */
 export async function revokeOutlived(
   sql: Queryable,
@@ -113,7 +113,7 @@ export class PostgresInvites implements Invites {
       checkMembers(await countMembers(sql, organization.id));
       checkBelonging(await countBelonging(sql, user.id));
       await endInvite(sql, this.now(), invite.id, 'accepted_at');
-      // A user that joined in another way in the meantime keeps the current role.
+      // If the user has joined in another way in the meantime, the current role is kept.
       if ((await membership(sql, organization.id, user.id)) === undefined) {
         await putMember(sql, organization.id, user.id, invite.role);
         await noteAudit(sql, organization.id, {

@@ -54,7 +54,7 @@ export const keyOf = (row: KeyRow): KeyRecord => ({
   ...(row.allowed_addresses.length > 0 ? { allowedAddresses: row.allowed_addresses } : {}),
 });
 
-/** Undefined if the key does not exist or belongs to another organization. */
+/** Resolves to undefined if the key does not exist or belongs to another organization. */
 export async function keyById(sql: Queryable, organizationId: string, id: string): Promise<KeyRecord | undefined> {
   const [row] = await sql.query<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys WHERE organization_id = $1 AND id = $2`, [
     organizationId,
@@ -63,7 +63,7 @@ export async function keyById(sql: Queryable, organizationId: string, id: string
   return row === undefined ? undefined : keyOf(row);
 }
 
-/** Number of keys that are valid now. */
+/** Number of currently valid keys. */
 export async function countValidKeys(sql: Queryable, organizationId: string, now: number): Promise<number> {
   return (
     (

@@ -1,4 +1,4 @@
-// OrganizationKeyStore in the shared database's secrets, one for all processes.
+// Implements OrganizationKeyStore on the shared database's secrets. All processes share the same keys.
 
 import type { OrganizationKeyStore } from '../../../accounts/sealing/organization-key-store.js';
 import type { Database } from '../database.js';

@@ -105,8 +105,8 @@ export async function organizationsFrom(
 }
 
 /**
- * Deleted organizations that may still have stored data. With `time`, instead those that were deleted before that time
- * and whose keys are all that is left.
+ * Deleted organizations that may still have stored data. With `time`, returns instead the organizations that were
+ * deleted before that time and have only keys left.
  */
 export async function deletedOrganizations(
   sql: Queryable,

@@ -25,7 +25,7 @@ export class PostgresSealerState implements SealerState {
         randomBytes(SECRET_BYTES),
       ]);
     const now = this.now();
-    // Time from which configured keys are used instead of this key; null while this key is the current one.
+    // When configured keys replaced this key; null while this key is the current one.
     const [made] = await sql.query<{ value: Buffer; replaced_at: number | null }>(
       'UPDATE secrets SET replaced_at = CASE WHEN $2 THEN coalesce(replaced_at, $3::bigint) END WHERE name = $1 RETURNING value, replaced_at',
       [MADE_KEY, replaced, now],

@@ -1,4 +1,4 @@
-// ServiceAccounts in the service accounts, memberships, keys and audit log tables.
+// Implements ServiceAccounts on the service accounts, memberships, keys and audit log tables.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -118,7 +118,7 @@ export class PostgresServiceAccounts implements ServiceAccounts {
   }
 }
 
-/** Number of keys that are valid now, by the user or service account that owns them. */
+/** Number of currently valid keys, by owning user or service account. */
 async function activeByOwner(sql: Queryable, organizationId: string, now: number): Promise<Map<string, number>> {
   const rows = await sql.query<{ created_by: string; count: number }>(
     `SELECT created_by, count(*) FROM api_keys WHERE organization_id = $1 AND ${VALID} AND created_by IS NOT NULL

@@ -84,7 +84,7 @@ export async function endSessionOfCookie(sql: Queryable, cookie: string): Promis
   await sql.query('DELETE FROM sessions WHERE hash = $1', [sessionHash(cookie)]);
 }
 
-/** False if the user does not have this session. */
+/** Resolves to false if the user does not have this session. */
 export async function endSession(sql: Queryable, userId: string, id: string): Promise<boolean> {
   return (await sql.query('DELETE FROM sessions WHERE user_id = $1 AND id = $2 RETURNING id', [userId, id])).length > 0;
 }

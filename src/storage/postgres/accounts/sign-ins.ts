@@ -133,7 +133,7 @@ export class PostgresSignIns implements SignIns {
       const changed = await changeUser(sql, userId, { passwordHash, ...(mailed ? { emailVerified: true } : {}) });
       if (changed === undefined) throw accountGone();
       await endSessions(sql, userId);
-      // someone who knew the old password may have requested an address change
+      // An attacker who knew the old password may have requested an address change.
       await removeToken(sql, userId, 'new-email');
       await clearAttempts(sql, 'password', userId);
       await noteAudit(sql, null, { actor: actorOf(changed, ip), action: 'user.password_reset', target: userId });

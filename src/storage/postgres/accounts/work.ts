@@ -1,7 +1,7 @@
 // Account transactions in PostgreSQL. As with LMDB in one process, there is only one writer at a time across all
-// processes. So whatever a transaction has checked is still true when it commits, and the audit log has a single order.
-// The lock is the single row in `accounts_state`. It is an ordinary row lock, released when the connection ends.
-// Readers never wait for it.
+// processes. Therefore, everything that a transaction has checked still holds when it commits, and the audit log has a
+// single order. The lock is the single row in `accounts_state`. It is an ordinary row lock that is released when the
+// connection ends. Readers never wait for it.
 
 import type { Database, Queryable } from '../database.js';
 import { CHANNEL } from '../notifications.js';
@@ -18,12 +18,12 @@ export class AccountWork {
     readonly now: () => number = Date.now,
   ) {}
 
-  /** For reads that consist of a single statement. */
+  /** Used for reads that consist of a single statement. */
   get sql(): Queryable {
     return this.database;
   }
 
-  /** Runs `work` completely or not at all. Meanwhile, no other process changes accounts. */
+  /** Runs `work` completely or not at all. No other process changes accounts at the same time. */
   change<T>(work: (sql: Queryable) => Promise<T>): Promise<T> {
     return this.database.transaction(async (sql) => {
       await sql.query('SELECT version FROM accounts_state FOR UPDATE');
@@ -32,8 +32,8 @@ export class AccountWork {
   }
 
   /**
-   * Like change(), but for data of which there are cached copies (keys, organizations): every process drops the data
-   * from its cache (change-feed.ts).
+   * Like change(), but for cached data (keys, organizations): every process drops the data from its cache
+   * (change-feed.ts).
    */
   async changeSeen<T>(organizationId: string, work: (sql: Queryable) => Promise<T>): Promise<T> {
     const result = await this.change(async (sql) => {

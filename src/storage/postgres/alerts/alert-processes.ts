@@ -1,5 +1,6 @@
-// AlertProcesses in the shared database. A process gives signs of life by renewing its lease (process-lease.ts), and
-// removes its row when it ends regularly. A row whose lease has expired is a process that was killed or has crashed.
+// Implements AlertProcesses on the shared database. A process's heartbeat is the renewal of its lease
+// (process-lease.ts). A process removes its row when it shuts down cleanly. A row with an expired lease belongs to a
+// process that was killed or has crashed.
 
 import type { AlertProcesses, SeenProcess } from '../../../alerts/alert-store.js';
 import type { Readings } from '../../../alerts/readings.js';
@@ -23,7 +24,7 @@ const ALL = `SELECT p.name, p.readings, p.lease IN (${ALIVE}) AS alive,
 export class PostgresAlertProcesses implements AlertProcesses {
   readonly shared = true;
 
-  /** `name`: of this process, the same after a restart. */
+  /** `name`: this process's name, which is the same after a restart. */
   constructor(
     private readonly database: Database,
     private readonly lease: ProcessLease,

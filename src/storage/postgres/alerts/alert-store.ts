@@ -1,5 +1,5 @@
-// AlertStore in the shared database. Only the process that has the lease to send alerts changes incidents; each write
-// checks that and keeps another process from taking the lease until it has committed.
+// Implements AlertStore on the shared database. Only the process that holds the lease to send alerts changes incidents.
+// Each write checks this, and prevents other processes from taking the lease until it has committed.
 
 import { isOpen } from '../../../alerts/incident.js';
 import type { Incident } from '../../../alerts/incident.js';

@@ -1,5 +1,5 @@
-// BatchStore in the PostgreSQL tables `batches` and `batch_lines`, which several processes share. A row lock on the
-// batch serializes the changes of its phase and counts. Leases use the database's clock.
+// Implements BatchStore on the PostgreSQL tables `batches` and `batch_lines`, which several processes share. A row lock
+// on the batch serializes the changes of its phase and counts. Leases use the database's clock.
 
 import { base62, isBatchId } from '../../../shared/ids.js';
 import {
@@ -41,8 +41,8 @@ const CONSIDERED = 200;
 /** Approximate number of bytes of lines that are erased in one statement. */
 const ERASED_BYTES = 8_388_608;
 /**
- * `ended_at` of a batch that is being erased: it can no longer be found or changed. Its lines are erased in many short
- * statements, then its row. After a crash, the sweep continues the erasure.
+ * `ended_at` of a batch that is being erased. Such a batch can no longer be found or changed. Its lines are erased in
+ * many short statements, then its row. After a crash, the sweep continues the erasure.
  */
 const ERASED = 0;
 
@@ -273,7 +273,7 @@ export class PostgresBatchStore implements BatchStore {
     });
   }
 
-  /** Does nothing: other processes may be alive, so their claims remain valid until the leases expire. */
+  /** Does nothing, because other processes may be alive, so their claims remain valid until the leases expire. */
   async releaseOthers(): Promise<void> {}
 
   async claimJob(owner: string, leaseMs: number): Promise<Batch | null> {
@@ -455,7 +455,10 @@ export class PostgresBatchStore implements BatchStore {
 
 const batchOf = ({ data }: Pick<Row, 'data'>): Batch => JSON.parse(data) as Batch;
 
-/** Locks the row of a batch and returns the batch. Null if it is unknown. Call within a transaction. */
+/**
+ * Locks the row of a batch and returns the batch. Resolves to null if the batch is unknown. Must be called within a
+ * transaction.
+ */
 async function locked(within: Queryable, id: string): Promise<Batch | null> {
   const [row] = await within.query<Row>(
     `SELECT data, job_owner FROM batches WHERE id = $1 AND ended_at IS DISTINCT FROM ${ERASED} FOR UPDATE`,
@@ -464,7 +467,10 @@ async function locked(within: Queryable, id: string): Promise<Batch | null> {
   return row === undefined ? null : batchOf(row);
 }
 
-/** Stores a changed batch. `freesJob` ends its job lease. Call within the transaction that has locked the batch. */
+/**
+ * Stores a changed batch. `freesJob` ends its job lease. Must be called within the transaction that has locked the
+ * batch.
+ */
 async function put(within: Queryable, batch: Batch, freesJob: boolean): Promise<void> {
   await within.execute(
     `UPDATE batches SET phase = $2, ended_at = $3, data = $4,

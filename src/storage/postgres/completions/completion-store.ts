@@ -1,4 +1,4 @@
-// CompletionStore on the PostgreSQL tables `chat_completions` and `chat_completion_messages`.
+// Implements CompletionStore on the PostgreSQL tables `chat_completions` and `chat_completion_messages`.
 
 import { isStoredCompletionId } from '../../../shared/ids.js';
 import { isListed, MAX_PAGE_SIZE } from '../../completion-store.js';

@@ -1,5 +1,5 @@
-// ConversationStore in the tables `conversations` and `conversation_items`, which several processes share. A row lock
-// on the conversation serializes its changes.
+// Implements ConversationStore on the tables `conversations` and `conversation_items`, which several processes share. A
+// row lock on the conversation serializes its changes.
 
 import { isConversationId } from '../../../shared/ids.js';
 import { appended, checkConversationCount, checkConversationSize } from '../../conversation-store.js';
@@ -73,7 +73,7 @@ export class PostgresConversationStore implements ConversationStore {
   ): Promise<void> {
     const size = checkConversationSize({ count: 0, size: 0 }, items);
     await this.database.transaction(async (within) => {
-      // Concurrent requests of an organization count its conversations one after another.
+      // The lock makes an organization's concurrent requests count its conversations one after another.
       await within.query("SELECT pg_advisory_xact_lock(hashtextextended('conversations ' || $1, 0))", [organizationId]);
       const [{ n = 0 } = {}] = await within.query<{ n: number }>(
         'SELECT count(*) AS n FROM conversations WHERE organization = $1',
@@ -236,8 +236,8 @@ export class PostgresConversationStore implements ConversationStore {
   }
 
   /**
-   * Locks and returns a conversation's row. Returns null if the conversation is unknown or expired. Call within a
-   * transaction.
+   * Locks and returns a conversation's row. Returns null if the conversation is unknown or expired. Must be called
+   * within a transaction.
    */
   async #locked(within: Queryable, organizationId: string, id: string): Promise<HeadRow | null> {
     if (!isConversationId(id)) return null;
@@ -249,7 +249,7 @@ export class PostgresConversationStore implements ConversationStore {
   }
 }
 
-/** The first item with this ID; null if there is none. */
+/** Returns the first item with this ID, or null if there is none. */
 async function first(sql: Queryable, id: string, itemId: string): Promise<ItemData | null> {
   const [row] = await sql.query<ItemData>(
     'SELECT row, images, repeats, position FROM conversation_items WHERE conversation_id = $1 AND item_key = $2 ORDER BY position LIMIT 1',
@@ -258,7 +258,7 @@ async function first(sql: Queryable, id: string, itemId: string): Promise<ItemDa
   return row ?? null;
 }
 
-/** Inserts items. Call within a transaction that has locked the conversation. */
+/** Inserts items. Must be called within a transaction that has locked the conversation. */
 async function insert(
   within: Queryable,
   { id, next }: Pick<HeadRow, 'id' | 'next'>,

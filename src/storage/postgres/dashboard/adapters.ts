@@ -1,4 +1,4 @@
-// AdapterStore in the shared database's settings, and the audit log.
+// Implements AdapterStore on the shared database's settings and the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import { noteSetting } from '../accounts/audit-log.js';

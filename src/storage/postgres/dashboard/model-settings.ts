@@ -1,4 +1,4 @@
-// ModelSettingsStore in the shared database's settings, and the audit log.
+// Implements ModelSettingsStore on the shared database's settings and the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import { noteSetting } from '../accounts/audit-log.js';

@@ -1,4 +1,4 @@
-// SavedStore in the `saved` table. Limits are checked in the transaction that adds the row.
+// Implements SavedStore on the `saved` table. Limits are checked in the transaction that adds the row.
 
 import type { AccountWork } from '../accounts/work.js';
 import { checkSaved } from '../../../dashboard/saved/saved-store.js';

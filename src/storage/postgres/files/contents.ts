@@ -70,7 +70,7 @@ export class PostgresFileContents {
     if (adopted < ids.length) throw fileNotFound(ids[0] as string);
   }
 
-  /** Erases contents and subtracts their size from the organization's total. Call within a transaction. */
+  /** Erases contents and subtracts their size from the organization's total. Must be called within a transaction. */
   async erase(within: Queryable, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     await within.execute(

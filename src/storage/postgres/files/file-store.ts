@@ -1,5 +1,5 @@
-// FileStore in the PostgreSQL tables `files` and `file_holds` and the tables of contents.ts. Several processes share
-// the tables. A row lock on the file serializes deletions, holds and releases.
+// Implements FileStore on the PostgreSQL tables `files` and `file_holds` and the tables of contents.ts. Several
+// processes share the tables. A row lock on the file serializes deletions, holds and releases.
 
 import { isFileId, newFileId } from '../../../shared/ids.js';
 import { OPEN_GATE } from '../../erase-gate.js';
@@ -44,7 +44,7 @@ export class PostgresFileStore implements FileStore {
 
   create(organizationId: string, { limited = true, id: givenId }: NewFileOptions = {}): FileWriter {
     const { contents } = this;
-    // The contents have their own ID, because several writers may write the file `givenId` at the same time.
+    // The contents have a separate ID, because several writers may write the file `givenId` concurrently.
     const id = newFileId();
     const fileId = givenId ?? id;
     const fresh = { id, organizationId, limited, deadline: contents.now() + UNFINISHED_S };
@@ -71,7 +71,7 @@ export class PostgresFileStore implements FileStore {
     );
   }
 
-  /** Adds a file. Resolves to null if there already is a file with this ID. Call within a transaction. */
+  /** Adds a file. Resolves to null if a file with this ID already exists. Must be called within a transaction. */
   async add(
     within: Queryable,
     {
@@ -213,7 +213,7 @@ export class PostgresFileStore implements FileStore {
     return row ?? null;
   }
 
-  /** Erases a file and its contents. Call within the transaction that has locked the file. */
+  /** Erases a file and its contents. Must be called within the transaction that has locked the file. */
   async #erase(within: Queryable, row: FileRow): Promise<void> {
     await within.execute('DELETE FROM files WHERE id = $1', [row.id]);
     await this.contents.erase(

@@ -1,6 +1,6 @@
-// UploadStore in the PostgreSQL tables `uploads` and `upload_parts` and the tables of contents.ts. Several processes
-// share the tables. A row lock on the upload serializes its changes. The contents of a part have the same ID as the
-// part.
+// Implements UploadStore on the PostgreSQL tables `uploads` and `upload_parts` and the tables of contents.ts. Several
+// processes share the tables. A row lock on the upload serializes its changes. A part's contents have the same ID as
+// the part.
 
 import { isUploadId, newFileId, newPartId } from '../../../shared/ids.js';
 import { OPEN_GATE } from '../../erase-gate.js';

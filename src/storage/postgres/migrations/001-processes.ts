@@ -1,5 +1,5 @@
 // The processes that share the database. Each HTTP worker thread has a row with a lease that it renews. When a lease
-// expires, other processes take over what its thread was running and release what it was holding.
+// expires, other processes take over the thread's running work and release its holds.
 
 import type { Migration } from './migration.js';
 

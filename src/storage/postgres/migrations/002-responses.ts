@@ -1,6 +1,5 @@
 // Stored responses; for the layout, see response-rows.ts. Times are seconds since the Unix epoch. Content is JSON
-// stored as text, which accepts anything a client may send. IDs are compared bytewise, regardless of the database's
-// locale.
+// stored as text, which accepts any client data. IDs are compared bytewise, regardless of the database's locale.
 
 import type { Migration } from './migration.js';
 

@@ -1,4 +1,5 @@
-// The operators' alerts: incidents, the processes that measure, and which process has the lease to send.
+// Operator alerts: incidents, the processes that take measurements, and the process that holds the lease to send
+// alerts.
 
 import type { Migration } from './migration.js';
 
@@ -15,7 +16,7 @@ export const alerts: Migration = {
     )`,
     'CREATE UNIQUE INDEX alert_incidents_active ON alert_incidents (key) WHERE active',
     'CREATE INDEX alert_incidents_open ON alert_incidents (id) WHERE open',
-    // The name is the same after a restart. The lease is that of the process's row in `processes`.
+    // The name is the same after a restart. The lease refers to the process's row in `processes`.
     `CREATE TABLE alert_processes (
       name text COLLATE "C" PRIMARY KEY,
       lease text COLLATE "C" NOT NULL,

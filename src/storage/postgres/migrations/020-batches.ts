@@ -6,8 +6,8 @@ export const batches: Migration = {
   what: 'batches',
   oldest: 1,
   statements: [
-    // data: the batch as JSON. The other columns repeat members of it for queries. job_*: which process validates,
-    // stops or finalizes the batch, and until when.
+    // data: the batch as JSON. The other columns repeat some of its members for queries. job_*: which process
+    // validates, stops or finalizes the batch, and until when.
     `CREATE TABLE batches (
       id text COLLATE "C" PRIMARY KEY,
       organization text COLLATE "C" NOT NULL,
@@ -23,8 +23,7 @@ export const batches: Migration = {
     'CREATE INDEX batches_of ON batches (organization, kind, id)',
     'CREATE INDEX batches_active ON batches (id) WHERE ended_at IS NULL',
     'CREATE INDEX batches_ended ON batches (ended_at) WHERE ended_at IS NOT NULL',
-    // outcome: null while the line is open. body: '' after the line has ended. token: '' if nobody has claimed the
-    // line.
+    // outcome: null while the line is open. body: '' after the line has ended. token: '' if the line is not claimed.
     `CREATE TABLE batch_lines (
       batch_id text COLLATE "C" NOT NULL REFERENCES batches ON DELETE CASCADE,
       line integer NOT NULL,

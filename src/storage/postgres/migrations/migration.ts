@@ -5,14 +5,14 @@ export interface Migration {
   readonly what: string;
   /**
    * Plain SQL, one statement each, all in one transaction. Until it commits, requests wait for the tables that it
-   * changes. So a migration changes only one existing table, or several that must change together. Changes to other
-   * tables go into other migrations.
+   * changes. Therefore, a migration changes only one existing table, or several tables that must change together.
+   * Changes to other tables belong in separate migrations.
    */
   readonly statements: readonly string[];
   /**
    * The oldest version whose processes can start and run with this version's tables. A migration that only adds tables
    * or optional columns names the oldest version that exists. A migration that removes something or changes its meaning
-   * names its own version, and runs only when no process of an earlier release is left. Such a change takes two
+   * names its own version, and runs only when no process of an earlier release is running. Such a change takes two
    * releases: the first stops using the old form, and the second removes it.
    */
   readonly oldest: number;

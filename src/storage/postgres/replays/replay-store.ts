@@ -1,5 +1,5 @@
-// ReplayStore in the shared database. save() enforces the size limit of an organization each time after this store has
-// written a sixteenth of the limit, because adding up the sizes takes a scan of the organization's rows. An
+// Implements ReplayStore on the shared database. save() enforces an organization's size limit each time this store has
+// written a sixteenth of the limit, because adding up the sizes requires a scan of the organization's rows. An
 // organization can thus exceed its limit by at most a sixteenth per store (one per thread and process). sweep()
 // enforces it exactly. If save() cannot enforce the limit, the rows are saved nevertheless, and the next save() tries
 // again.
@@ -14,11 +14,14 @@ const ERASED_AT_ONCE = 1_000;
 const ROW_BYTES = 256;
 /** Fraction of the limit that may be written before the limit is enforced. */
 const UNCHECKED = 1 / 16;
-/** Maximum number of organizations whose written bytes are counted. For others, the limit is enforced at each write. */
+/**
+ * Maximum number of organizations whose written bytes are counted. For all others, the limit is enforced on each
+ * write.
+ */
 const MAX_COUNTED = 4_096;
 
 export class PostgresReplayStore implements ReplayStore {
-  /** Bytes written since the limit was enforced last, by organization. The least recently written comes first. */
+  /** Bytes written since the limit was last enforced, by organization. The least recently written comes first. */
   readonly #unchecked = new Map<string, number>();
 
   /** `maxBytes`: maximum total size of an organization's rows. */
@@ -60,7 +63,7 @@ export class PostgresReplayStore implements ReplayStore {
     }
   }
 
-  /** Counts written rows, and returns the organizations whose limit is to be enforced now. */
+  /** Counts written rows, and returns the organizations whose limit must now be enforced. */
   #count(rows: readonly ReplayRow[]): string[] {
     for (const { organizationId, tokens } of rows) {
       const before = this.#unchecked.get(organizationId) ?? Infinity; // unknown: this store has not enforced it yet
@@ -117,9 +120,9 @@ export class PostgresReplayStore implements ReplayStore {
   }
 
   /**
-   * Erases the rows of each organization that expire first, until the others fit the limit. Null: all organizations.
-   * Rows are locked in the same order as by save(), and rows that another statement has locked are left to the next
-   * call.
+   * Erases each organization's rows that expire first, until the remaining rows fit the limit. Null selects all
+   * organizations. Rows are locked in the same order as by save(), and rows that another statement has locked are left
+   * to the next call.
    */
   async #eraseExcess(organizations: readonly string[] | null): Promise<number> {
     return organizations === null
@@ -141,6 +144,6 @@ const eraseExcess = (condition: string): string =>
      WHERE total > $1
      ORDER BY organization_id, key FOR UPDATE OF replays SKIP LOCKED
    )`;
-// Two statements, so that the one for a few organizations is planned with the index on the organization.
+// Two separate statements, so that the statement for a few organizations is planned with the index on the organization.
 const ERASE_ALL_EXCESS = eraseExcess('');
 const ERASE_EXCESS = eraseExcess('WHERE organization_id = ANY($3::text[])');

@@ -1,6 +1,6 @@
-// A ResponseStore on PostgreSQL, shared by several processes: what one process has saved is immediately visible to the
-// others. When a save resolves, it is on the database's disk. Owns the tables of stored responses, including this
-// process's holds and background responses; event-loop thread only.
+// Implements ResponseStore on PostgreSQL, shared by several processes: data saved by one process is immediately visible
+// to the others. When a save resolves, it is on the database's disk. Owns the tables of stored responses, including
+// this process's holds and background responses; event-loop thread only.
 
 import { isResponseId } from '../../../shared/ids.js';
 import type { StoredEvent } from '../../../shared/stored-event.js';

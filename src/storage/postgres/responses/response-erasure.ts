@@ -4,8 +4,8 @@
 //
 // Rows are erased in batches rather than by dropping partitions, because a chain keeps its ancestors past their
 // retention, so the rows of one day do not expire together. Rows to be erased are locked before checking whether they
-// are needed. A request that continues or holds a response also locks it, so it either finds it erased or is seen by
-// the check. Event-loop thread only.
+// are needed. A request that continues or holds a response also locks the response, so it either finds the response
+// erased or is detected by the check. Event-loop thread only.
 
 import { OPEN_GATE } from '../../erase-gate.js';
 import type { EraseGate } from '../../erase-gate.js';
@@ -33,8 +33,8 @@ const HELD = `EXISTS (SELECT FROM response_holds h WHERE h.response_id = r.id AN
 
 const ERASABLE = `SELECT r.id FROM responses r WHERE r.id = ANY($1::text[]) AND r.dead AND NOT ${CONTINUED}`;
 const ALL_ERASABLE = `SELECT r.id FROM responses r WHERE r.dead AND r.id > $1 AND NOT ${CONTINUED} AND NOT ${HELD} ORDER BY r.id LIMIT ${BATCH}`;
-// Includes all ancestors up to and including the first one that is not dead. A transaction that marks that ancestor as
-// dead at the same time has to wait, and then finds that no response continues it.
+// Includes all ancestors up to and including the first one that is not dead. A concurrent transaction that marks this
+// ancestor as dead has to wait, and then finds that no response continues it.
 const ANCESTRY = `WITH RECURSIVE up (id, previous_id, organization, dead, n) AS (
     SELECT id, previous_id, organization, dead, 1 FROM responses WHERE id = ANY($1::text[])
     UNION ALL
@@ -127,7 +127,8 @@ export class ResponseErasure {
   }
 
   /**
-   * Erases the responses that are no longer needed. Returns the IDs from which erasing must continue toward the root.
+   * Erases the responses that are no longer needed. Returns the IDs of the responses where erasing must continue toward
+   * the root.
    */
   async #erase(within: Queryable, due: readonly string[]): Promise<string[]> {
     const near = new Map(
@@ -139,8 +140,8 @@ export class ResponseErasure {
     const left: string[] = [];
     for (const start of due) {
       let before: string | null = start;
-      // If another process has erased rows in the meantime, it continues with their ancestors. This process follows
-      // them too, so that the work is done when the promise resolves.
+      // If another process has erased rows in the meantime, that process continues with their ancestors. This process
+      // follows them too, so that all work is done when the promise resolves.
       while (before !== null && !looked.has(before) && near.has(before)) before = near.get(before) ?? null;
       if (before !== null && !looked.has(before)) left.push(before);
       for (

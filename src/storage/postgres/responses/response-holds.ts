@@ -1,5 +1,5 @@
-// Responses that this process holds, that is, protects from erasure. Counted in memory, with one database row per held
-// response. A row is valid for as long as its process's lease. Event-loop thread only.
+// Tracks the responses that this process holds, that is, protects from erasure. Counted in memory, with one database
+// row per held response. A row is valid for as long as its process's lease. Event-loop thread only.
 
 import type { Database } from '../database.js';
 

@@ -142,7 +142,7 @@ export class ResponseItems {
     return { items: await this.reads.withImages(found.slice(0, limit), images), more: found.length > limit };
   }
 
-  /** Items in order, skipping those that repeat an earlier one. */
+  /** Yields items in order, skipping repetitions of earlier items. */
   async *#walk(
     parts: readonly Part[],
     begin: { part: number; from: number },

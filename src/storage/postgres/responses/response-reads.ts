@@ -59,7 +59,7 @@ const EVENTS = `SELECT e.events FROM responses r LEFT JOIN response_events e ON 
   WHERE r.${HAS_LOG} ORDER BY e.first LIMIT $4`;
 const LAST_EVENT = `SELECT e.events FROM responses r JOIN response_events e ON e.response_id = r.id WHERE r.${HAS_LOG} ORDER BY e.first DESC LIMIT 1`;
 
-/** A found item of a response. The bytes of its images may be stored separately. */
+/** An item found in a response. The bytes of its images may be stored separately. */
 export interface FoundRow {
   responseId: string;
   place: Place;
@@ -97,8 +97,8 @@ export class ResponseReads {
   }
 
   /**
-   * The chain, root first, held for `process` if the response exists. Null if the response is not readable, [] if an
-   * ancestor is missing. Throws ApiError 422 with the chain held.
+   * The chain, root first, held for `process` if the response exists. Resolves to null if the response is not readable,
+   * and to [] if an ancestor is missing. If it throws ApiError 422, the chain remains held.
    */
   async chain(organizationId: string, id: string, process: string): Promise<ChainedResponse[] | null> {
     const rows = await this.database.query<ChainRow>(CHAIN, [id, organizationId, this.expired, process]);

@@ -1,4 +1,4 @@
-// Converts stored responses to and from table rows. Data is split into rows by how it is read: `responses` has the
+// Converts stored responses to and from table rows. Data is split into rows by how it is read: `responses` contains the
 // access fields, resource and output; input is stored in pages, so that reading one item costs no more than reading its
 // page; an item is stored once, with the response that introduced it. No side effects.
 //

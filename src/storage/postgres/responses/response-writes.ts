@@ -10,7 +10,7 @@ import type { Database, Queryable, Value } from '../database.js';
 import { indexed, writtenOf } from './response-rows.js';
 import type { ImageRow, Indexed, Written } from './response-rows.js';
 
-/** If the images have more bytes than this, they are written in separate statements of about this size. */
+/** Images of more than this many bytes in total are written in separate statements of about this size. */
 const IMAGE_BYTES = 8 * 1024 ** 2;
 
 /** Appended after `made`: inserts the rows for items and images of the response being written. Parameters $1 to $8. */
@@ -93,7 +93,7 @@ export class ResponseWrites {
     await this.#write(UPDATE, this.#updated(written), indexed(record, ['output']), record.id);
   }
 
-  /** Call within a transaction that has locked the response. */
+  /** Must be called within a transaction that has locked the response. */
   async end(within: Queryable, record: ResponseRecord): Promise<void> {
     const parts = indexed(record, ['output']);
     await within.query(UPDATE, [...partValues(parts, parts.images), ...this.#updated(writtenOf(record, this.now()))]);

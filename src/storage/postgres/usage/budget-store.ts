@@ -1,4 +1,4 @@
-// BudgetStore in the shared database's settings, keyed by organization, and the audit log.
+// Implements BudgetStore on the shared database's settings, keyed by organization, and the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import { noteSetting } from '../accounts/audit-log.js';
@@ -39,7 +39,7 @@ export class PostgresBudgetStore implements BudgetStore {
   }
 }
 
-/** Call within a transaction of AccountWork. */
+/** Must be called within a transaction of AccountWork. */
 async function put(
   sql: Queryable,
   organizationId: string,

@@ -1,5 +1,6 @@
-// RequestLog in the `requests` table, with the number and total size of entries in `request_log_size`. Transactions
-// lock the row in `request_log_size` last. Only erasing locks it first, so that only one process erases at a time.
+// Implements RequestLog on the `requests` table, with the number and total size of entries in `request_log_size`.
+// Transactions lock the row in `request_log_size` last. Only erasing locks it first, so that only one process erases at
+// a time.
 
 import type { Database, Queryable } from '../database.js';
 import { NO_ORGANIZATION } from '../../../shared/request-entry.js';
@@ -49,7 +50,7 @@ export class PostgresRequestLog implements RequestLog {
       return { entry, text, bytes: entryBytes(entry) + ofText, textBytes: ofText };
     });
     return this.database.transaction(async (sql) => {
-      // A row that already exists was written by an earlier attempt whose commit was not confirmed.
+      // An existing row was written by an earlier attempt whose commit was not confirmed.
       const added = await sql.query<{ bytes: number }>(
         `INSERT INTO requests (ended_at, request_id, organization_id, key_id, model, outcome, entry, bytes, text, text_bytes)
          SELECT ended_at, request_id, organization_id, key_id, model, outcome, entry::json, bytes, text::json, text_bytes
@@ -172,7 +173,7 @@ export class PostgresRequestLog implements RequestLog {
         const last = oldest[gone - 1];
         if (last === undefined) return 0;
         // Erases as many of the oldest rows as were counted. If an older row was added in the meantime, one of the
-        // counted rows is left for the next time.
+        // counted rows is erased next time.
         const ids = oldest.slice(0, gone);
         await sql.execute(
           'DELETE FROM requests WHERE (ended_at, request_id) IN (SELECT * FROM unnest($1::bigint[], $2::text[]))',
@@ -220,7 +221,10 @@ export class PostgresRequestLog implements RequestLog {
     );
   }
 
-  /** Erases in batches until nothing is left, subtracting each batch from the totals. Resolves to the rows erased. */
+  /**
+   * Erases in batches until no rows are left, subtracting each batch from the totals. Resolves to the number of
+   * rows erased.
+   */
   async #each(erase: (sql: Queryable) => Promise<{ rows: number; bytes: number }[]>): Promise<number> {
     let erased = 0;
     for (let more = true; more; ) {
@@ -237,7 +241,7 @@ export class PostgresRequestLog implements RequestLog {
   }
 }
 
-/** Call within a transaction, because several processes add to the totals. */
+/** Must be called within a transaction, because several processes add to the totals. */
 async function resize(sql: Queryable, rows: number, bytes: number): Promise<void> {
   await sql.execute('UPDATE request_log_size SET rows = rows + $1, bytes = bytes + $2', [rows, bytes]);
 }

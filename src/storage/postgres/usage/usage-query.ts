@@ -1,5 +1,5 @@
 // UsageStore's reports on the hourly table, summed by the database: over a range, by hour or day, optionally grouped,
-// paginated. Prices are passed as a table; usage of models without a price counts as free.
+// paginated. Prices are passed as a table; usage of models without a price is counted as free.
 
 import type { Queryable, Value } from '../database.js';
 import { NO_MEMBER } from '../../../shared/wire/usage.js';

@@ -1,5 +1,5 @@
-// A UsageStore on the usage tables. Sums are updated in place, so that several processes can add to them; rows are
-// locked in key order. Reports are summed by the database.
+// Implements UsageStore on the usage tables. Sums are updated in place, so that several processes can add to them; rows
+// are locked in key order. Reports are summed by the database.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { monthName, monthNumber } from '../../../admission/month-use.js';
@@ -118,7 +118,7 @@ interface Sketches {
   total_sketch: number[];
 }
 
-/** Call within a transaction. */
+/** Must be called within a transaction. */
 async function put(sql: Queryable, entries: readonly UsageEntry[]): Promise<void> {
   const { hours, months } = summedUp(entries);
   const finished = entries.filter((entry): entry is UsageEntry & { usage: FinishedUsage } => isFinished(entry.usage));
@@ -142,7 +142,7 @@ async function put(sql: Queryable, entries: readonly UsageEntry[]): Promise<void
   await putLatencies(sql, latencyRows(finished));
 }
 
-/** Sketches are merged here: each row is created if needed, then locked and read. */
+/** Sketches are merged in this process: each row is created if needed, then locked and read. */
 async function putLatencies(sql: Queryable, rows: readonly LatencyRow[]): Promise<void> {
   if (rows.length === 0) return;
   const sorted = [...rows].sort((a, b) => (a.key.join('\n') < b.key.join('\n') ? -1 : 1));

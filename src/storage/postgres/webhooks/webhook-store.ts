@@ -1,4 +1,4 @@
-// WebhookStore on the PostgreSQL tables `webhook_endpoints` and `webhook_jobs`.
+// Implements WebhookStore on the PostgreSQL tables `webhook_endpoints` and `webhook_jobs`.
 
 import { withinLimit } from '../../../webhooks/webhook-store.js';
 import type { Endpoint, Job, WebhookStore } from '../../../webhooks/webhook-store.js';
@@ -19,7 +19,7 @@ export class PostgresWebhookStore implements WebhookStore {
   addEndpoint(endpoint: Endpoint, max: number): Promise<boolean> {
     const { organizationId, id, createdAt } = endpoint;
     return this.database.transaction(async (sql) => {
-      // The lock makes concurrent requests of an organization count its endpoints one after another.
+      // The lock makes an organization's concurrent requests count its endpoints one after another.
       await sql.query("SELECT pg_advisory_xact_lock(hashtextextended('webhooks ' || $1, 0))", [organizationId]);
       const [{ n = 0 } = {}] = await sql.query<{ n: number }>(
         'SELECT count(*) AS n FROM webhook_endpoints WHERE organization = $1',
@@ -88,7 +88,8 @@ export class PostgresWebhookStore implements WebhookStore {
           [organizationId, id, ERASED_AT_ONCE],
         );
     } catch {
-      // The endpoint is removed. The dispatcher removes its pending deliveries, and the sweep the other ones.
+      // Only the endpoint is removed here. The dispatcher removes its pending deliveries, and the sweep removes the
+      // others.
     }
     return true;
   }

@@ -21,7 +21,7 @@ export interface ChartProps {
   kind?: 'line' | 'area' | 'bars';
   format?: (value: number) => string;
   height?: number;
-  /** Upper end of the value axis, e.g. 1 for fractions. Default: the largest value. */
+  /** Upper end of the value axis, such as 1 for fractions. Defaults to the largest value. */
   max?: number;
   /** Formats a time for the table and the legend. */
   formatTime?: (seconds: number) => string;
@@ -78,13 +78,13 @@ const translucent = (color: string, alpha: number): string =>
   `color-mix(in srgb, ${color} ${alpha * 100}%, transparent)`;
 
 /**
- * The values to be drawn. Stacked series become running sums, starting with the last series, and are drawn largest
+ * Returns the values to draw. Stacked series become running sums, starting with the last series, and are drawn largest
  * first.
  */
 function drawn(times: readonly number[], series: readonly ChartSeries[], stacked: boolean): uPlot.AlignedData {
   if (!stacked) return [[...times], ...series.map(({ values }) => [...values])];
   const sums = new Array<number>(times.length).fill(0);
-  // If no series has a value at that time, the sum is a gap, not zero.
+  // If no series has a value at a time, the sum is a gap rather than zero.
   const rows = [...series].reverse().map(({ values }) =>
     sums.map((sum, i) => {
       sums[i] = sum + (values[i] ?? 0);
@@ -199,8 +199,8 @@ export function Chart({
       made.destroy();
       plot.current = null;
     };
-    // Depends only on the shape of `series`: new values must not create a new chart.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
+    // Depends only on the shape of `series`, because new values must not create a new chart. eslint-disable-next-line
+    // react-hooks/exhaustive-deps
   }, [kind, height, max, shape, theme, utc]);
 
   useEffect(() => {

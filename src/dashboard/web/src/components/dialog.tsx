@@ -11,10 +11,10 @@ interface DialogProps {
   title: string;
   onClose: () => void;
   children: ReactNode;
-  /** Buttons at the bottom. */
+  /** Buttons at the bottom of the dialog. */
   footer?: ReactNode;
   size?: 'normal' | 'wide';
-  /** Escape and clicks outside do not close the dialog. For content that is shown only once. */
+  /** Escape and clicks outside do not close the dialog. Used for content that is shown only once. */
   sticky?: boolean;
   /** Makes the body a form, which the submit button in the footer submits. */
   onSubmit?: () => void;
@@ -71,7 +71,7 @@ export function Dialog({
         event.preventDefault();
         if (!sticky) onClose();
       }}
-      // Browsers still close the dialog on a second Escape.
+      // Browsers close the dialog on a second Escape anyway.
       onClose={() => {
         const dialog = ref.current;
         if (dialog === null || dialog.open) return;
@@ -101,8 +101,8 @@ export function Dialog({
 }
 
 /**
- * The control that gets the focus when a dialog opens: the first field, the checked option if that is a group of radio
- * buttons, or the first button of the footer. The browser would choose the close button.
+ * The control that gets the focus when a dialog opens: the first field (in a group of radio buttons, the checked
+ * option) or, without fields, the footer's first button. By default, the browser would focus the close button.
  */
 function firstControl(dialog: HTMLDialogElement): HTMLElement | null {
   const field = dialog.querySelector<HTMLInputElement>(

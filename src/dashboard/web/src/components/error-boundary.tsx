@@ -1,4 +1,4 @@
-// Replaces a page whose code threw an error.
+// Shows an error page in place of a page that failed to render.
 import { Component } from 'react';
 import type { ReactNode } from 'react';
 import { Button } from './button.js';

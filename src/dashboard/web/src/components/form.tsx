@@ -9,8 +9,8 @@ export interface Action {
   busy: boolean;
   failure: unknown;
   /**
-   * Runs `what` unless it is already running. Resolves to whether it succeeded. If it failed, the error is kept for
-   * display.
+   * Runs `what` unless a submission is already in progress. Resolves to whether it succeeded. If it failed, the error
+   * is kept for display.
    */
   run(what: () => Promise<unknown>): Promise<boolean>;
   /** The message of the last failure, if it is about this field. */

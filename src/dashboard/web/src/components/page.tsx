@@ -87,7 +87,10 @@ export function Stat({ label, value, note }: { label: string; value: ReactNode; 
   );
 }
 
-/** The used fraction of a limit, as a bar with text. By default, `tone` is a color that depends on the fraction. */
+/**
+ * Shows how much of a limit is used, as a bar with text. By default, `tone` is a color that depends on the
+ * fraction.
+ */
 export function Meter({
   label,
   value,

@@ -6,17 +6,20 @@ export interface Column<T> {
   /** Unique within the table. */
   key: string;
   header: string;
-  /** The whole heading, for phones and screen readers, if `header` is short because it follows a related column. */
+  /**
+   * The full heading, for phones and screen readers, if `header` is abbreviated because it follows a related
+   * column.
+   */
   label?: string;
   cell: (row: T) => ReactNode;
   /** Right-aligned, with digits of equal width. */
   numeric?: boolean;
   /** The cell that identifies the row. Shown first, as a row heading. */
   heading?: boolean;
-  /** The cell contains buttons, so its heading is hidden on phones. */
+  /** The cell contains buttons, so the heading is hidden on phones. */
   actions?: boolean;
   /**
-   * Shown on phones. If any column has this, each row is one line on phones, and the other columns are hidden. `grow`:
+   * Shown on phones. If any column sets this, each row is one line on phones and the other columns are hidden. `grow`:
    * the cell takes the remaining width and truncates its text.
    */
   phone?: 'fit' | 'grow';
@@ -96,7 +99,7 @@ function ColumnHeading<T>({ column: { header, label, actions } }: { column: Colu
   );
 }
 
-/** Whether the element's content is wider than the element. If it is, the keyboard must be able to scroll it. */
+/** Whether the element's content is wider than the element. If so, it must be scrollable with the keyboard. */
 function useScrolls(): [RefObject<HTMLDivElement | null>, boolean] {
   const frame = useRef<HTMLDivElement>(null);
   const [scrolls, setScrolls] = useState(false);

@@ -1,4 +1,4 @@
-// States on every page of an organization which requests are refused because a budget is spent.
+// Notice on every page of an organization: which requests are refused because a budget is spent.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';

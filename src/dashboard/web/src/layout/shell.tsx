@@ -93,7 +93,10 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
   );
 }
 
-/** The area that the page belongs to. Pages in both areas, such as the profile, keep the previous area. */
+/**
+ * The area to which the page belongs. On pages that belong to both areas, such as the profile, the previous area
+ * stays selected.
+ */
 function useArea(location: string): Area {
   const [last, setLast] = useState<Area>(areaOf(location) ?? 'organization');
   const area = areaOf(location) ?? last;

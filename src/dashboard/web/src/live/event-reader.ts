@@ -1,4 +1,4 @@
-// Reads server-sent events from a fetch body. Used where EventSource does not fit: for POST requests, and where the
+// Reads server-sent events from a fetch body. Used where EventSource is not suitable: for POST requests, and where the
 // response status matters. Does not need the DOM.
 
 import { SseParser } from '../../../../shared/sse-parser.js';
@@ -16,15 +16,13 @@ export class StreamError extends Error {
 }
 
 export interface ReadOptions {
-  /**
-   * The connection counts as lost after this long without any data, including keep-alive comments. Absent: no limit.
-   */
+  /** The connection counts as lost after this long without data or keep-alive comments. Absent means no limit. */
   idleMs?: number;
 }
 
 /**
- * Yields the events in a body until it ends. Throws StreamError if no data arrives for too long, or the error thrown by
- * fetch.
+ * Yields the events in a body until it ends. Throws StreamError if no data arrives for too long, and passes on errors
+ * thrown by fetch.
  */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
@@ -46,7 +44,7 @@ export async function* readEvents(
       events = [];
     }
   } finally {
-    // Also runs when the consumer stops early, so that the server sees the disconnect.
+    // Also runs when the consumer stops early, so that the server notices the disconnect.
     await reader.cancel().catch(() => undefined);
   }
 }

@@ -1,4 +1,4 @@
-// A long-lived event stream, which reconnects after increasing delays until the caller closes it or the server refuses
+// A long-lived event stream. Reconnects with increasing delays until the caller closes the stream or the server refuses
 // it. Does not need the DOM. Each call of follow() follows one stream.
 
 import { readEvents, StreamError } from './event-reader.js';
@@ -7,7 +7,7 @@ import type { ServerEvent } from './event-reader.js';
 export type Connection =
   | { state: 'connecting' }
   | { state: 'open' }
-  /** The connection is lost. The next attempt starts at the time `until`, by Date.now(). */
+  /** The connection is lost. The next attempt starts at `until`, in Date.now() time. */
   | { state: 'waiting'; until: number; reason: string }
   /** A permanent failure: signed out, no permission, or not found. */
   | { state: 'refused'; status: number; reason: string };

@@ -10,8 +10,7 @@ import type { ServerSeries, View } from './views.js';
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const dayAndClock = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 /**
- * If the user prefers reduced motion, charts are updated only every few samples. The numbers are updated with each
- * sample.
+ * Update interval of charts, in samples, if the user prefers reduced motion. Numbers are updated with every sample.
  */
 const CALM_EVERY_S = 5;
 /** Times on the axis include the date if the range is longer than this. */
@@ -20,9 +19,7 @@ const CLOCK_ONLY_S = 6 * 3_600;
 export interface Shown {
   samples: Samples;
   version: number;
-  /**
-   * The range of the time axis. Null: the last five minutes, or the last minute until there is more data than that.
-   */
+  /** The range of the time axis. Null selects the last five minutes, or the last minute until there is more data. */
   span: Span | null;
   words: string;
   marks: readonly number[];
@@ -36,7 +33,7 @@ export interface ChartOf {
   limit?: { label: string; value: number } | undefined;
 }
 
-/** `of`: the subject of the charts, which distinguishes charts that belong to the same view. */
+/** `of`: the subject of the charts, which distinguishes charts of the same view. */
 export function LiveCharts({
   of,
   shown,
@@ -96,8 +93,8 @@ function LiveChart({
         ...(color === undefined ? {} : { color }),
       })),
     };
-    // The view's functions are recreated on each render, but the data that they read is the same.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
+    // The view's functions are recreated on each render, but read the same data. eslint-disable-next-line
+    // react-hooks/exhaustive-deps
   }, [samples, moment, view.title, key, of, span]);
   const isShort = span === null || span.to - span.from <= CLOCK_ONLY_S;
   return (

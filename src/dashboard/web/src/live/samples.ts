@@ -1,5 +1,5 @@
-// The samples drawn by the live view. Takes the stream's `history` and `sample` events, and returns columns of numbers.
-// Does not need the DOM.
+// Stores the samples for the live view. Accepts the stream's `history` and `sample` events, and returns columns of
+// numbers. Does not need the DOM.
 
 import type { EngineSample, LiveSample } from '../../../../shared/wire/live.js';
 import type { ServerEvent } from './event-reader.js';
@@ -28,7 +28,7 @@ export class Samples {
     return all;
   }
 
-  /** A copy that later events do not change. */
+  /** Returns a copy that later events do not affect. */
   copy(): Samples {
     const copied = new Samples(this.#ring.capacity, this.gapS);
     for (let at = 0; at < this.#ring.length; at++) copied.#add(this.#ring.at(at) as LiveSample);

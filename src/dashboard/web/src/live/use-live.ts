@@ -6,7 +6,7 @@ import type { Connection } from './follow.js';
 import { Samples } from './samples.js';
 
 export interface Live {
-  /** While paused, the samples up to the pause. */
+  /** The samples to show; while paused, the samples up to the pause. */
   samples: Samples;
   /** Changes whenever there is something new to render. */
   version: number;
@@ -46,7 +46,7 @@ export function useLive(): Live {
   };
 }
 
-// `send` throws the server's error, and follow() decides by the status whether to retry.
+// `send` throws the server's error, and follow() uses the status to decide whether to retry.
 async function open(signal: AbortSignal): Promise<Response> {
   try {
     return await send('GET', `${API}/operator/live`, { signal, headers: { Accept: 'text/event-stream' } });

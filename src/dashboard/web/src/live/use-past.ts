@@ -16,9 +16,9 @@ export interface Past {
 }
 
 interface Refreshing {
-  /** Nothing is fetched unless this is true. */
+  /** Whether to fetch at all. */
   wanted: boolean;
-  /** If true, nothing is fetched again. */
+  /** If true, the data is not refetched. */
   paused: boolean;
 }
 

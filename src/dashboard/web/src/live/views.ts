@@ -4,7 +4,7 @@ import type { EngineSample, LiveSample, Percentiles } from '../../../../shared/w
 import type { TunableName } from '../../../../shared/wire/tunables.js';
 import { ofEngine } from './samples.js';
 
-/** Formats a number briefly, with a unit where needed. Null, where nothing happened, becomes a dash. */
+/** Formats a number briefly, with a unit where needed. Null means that nothing happened and is shown as a dash. */
 export const showCount = (value: number | null): string =>
   value === null
     ? '–'
@@ -62,7 +62,7 @@ export interface View<S> {
   kind?: 'line' | 'area';
   max?: number;
   limit?: TunableName;
-  /** Omits the line of current values, because the view has too many series for it. */
+  /** Omits the line of current values if the view has too many series. */
   noNow?: true;
 }
 

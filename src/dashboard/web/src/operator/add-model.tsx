@@ -16,10 +16,10 @@ import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
 import { bytes, short } from '../format.js';
 
-/** A repository, optionally with weights and a revision, rather than words to search for. */
+/** Matches a repository, optionally with weights and a revision, as opposed to search words. */
 const isReference = (text: string): boolean => /^(hf:)?[^\s/]+\/[^\s/]/.test(text.trim());
 
-/** `children`: suggestions shown before anything has been searched. `onPull` starts a download. */
+/** `children`: suggestions shown before the first search. `onPull` starts a download. */
 export function AddModel({ disk, children }: { disk: DiskState; children?: ReactNode }): ReactNode {
   const [text, setText] = useState('');
   const [searched, setSearched] = useState<string | null>(null);

@@ -1,4 +1,4 @@
-// Where alerts are sent, with a test for each destination.
+// Lists the alert destinations, with a test button for each.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { AlertDestination, AlertTest } from '../../../../shared/wire/alerts.js';

@@ -1,4 +1,4 @@
-// Incidents, with what was measured and where the messages went.
+// Lists incidents, with the measured values and the deliveries of their messages.
 import type { ReactNode } from 'react';
 import type { AlertDelivery, AlertIncident, AlertKind } from '../../../../shared/wire/alerts.js';
 import { Badge } from '../components/badge.js';

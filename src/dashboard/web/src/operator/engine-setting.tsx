@@ -35,7 +35,7 @@ export function EngineSetting({
   onChange,
 }: {
   tunable: Tunable;
-  /** As typed; undefined: unchanged. */
+  /** The value as typed; undefined if unchanged. */
   text: string | undefined;
   /** The server's error. */
   error: string | null;

@@ -14,7 +14,7 @@ const fractionOf = (value: number, min: number, max: number): number => {
   return high === low ? 0 : (Math.log(Math.min(max, Math.max(min, value)) + shift(min)) - low) / (high - low);
 };
 
-/** The slider position of a value. Values outside the range are at its ends. */
+/** The slider position of a value. Values outside the range are clamped to its ends. */
 export const toSlider = (value: number, min: number, max: number): number =>
   Math.round(STEPS * fractionOf(value, min, max));
 
@@ -28,7 +28,7 @@ export function fromSlider(at: number, min: number, max: number): number {
   return Math.min(max, Math.max(min, Math.round(exact / size) * size));
 }
 
-/** Labeled values: both ends and the powers of ten between them that have room. `at` is a fraction from 0 to 1. */
+/** Labeled values: both ends, and as many powers of ten between them as fit. `at` is a fraction from 0 to 1. */
 export function ticksOf(min: number, max: number): { value: number; at: number }[] {
   const ticks = [{ value: min, at: 0 }];
   for (let value = 1; value < max; value *= 10) {

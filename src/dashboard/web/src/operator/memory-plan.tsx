@@ -1,4 +1,4 @@
-// How much of this machine's memory loading a model would take, by purpose.
+// Shows how much of this machine's memory a model would use, by purpose.
 import type { ReactNode } from 'react';
 import type { DiskModel, DiskState } from '../../../../shared/wire/models.js';
 import { Notice } from '../components/states.js';

@@ -223,7 +223,7 @@ export function OrganizationUsage({ id }: Part): ReactNode {
   );
 }
 
-/** `name`: the organization's. */
+/** `name`: the organization's name. */
 export function OrganizationRequests({ id, name }: Part & { name: string }): ReactNode {
   const view = useRequestView('/operator/organizations');
   const fixed = { organization: id };

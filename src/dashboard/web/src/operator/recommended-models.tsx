@@ -17,8 +17,8 @@ import { date } from '../format.js';
 const ENOUGH = 0.9 * 1e9;
 
 /**
- * Returns the models for the largest listed memory size that this machine has. If it has less than the smallest one,
- * returns the models for the smallest.
+ * Returns the models for the largest listed memory size that this machine has. If it has less than the smallest listed
+ * size, returns the models for that size.
  */
 function forMemory(bytes: number): readonly RecommendedModel[] {
   const sizes = RECOMMENDED.models.map(({ memoryGb }) => memoryGb);

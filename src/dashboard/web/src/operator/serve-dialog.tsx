@@ -1,5 +1,5 @@
-// Two dialogs: one serves a downloaded model under a name and can load it immediately, and the other stops serving a
-// model.
+// Two dialogs: one to serve a downloaded model under a name, optionally loading it immediately, and one to stop serving
+// a model.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';

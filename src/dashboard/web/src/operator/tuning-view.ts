@@ -115,10 +115,10 @@ export function linearAxis(values: readonly number[]): Axis {
   };
 }
 
-/** The form's field values, as typed. */
+/** The form's field values as typed. */
 export interface StartDraft {
   model: string;
-  /** Upper bounds; empty: none. Latencies in ms, at `percentile`; failed requests in percent. */
+  /** Upper bounds; empty = none. Latencies in ms, at `percentile`; failed requests in percent. */
   ttft: string;
   itl: string;
   errors: string;
@@ -174,7 +174,7 @@ export function objectiveText(objective: string): string {
 export const OBJECTIVES = ['ttft', 'itl', 'errors'] as const;
 type Objectives = Pick<StartDraft, (typeof OBJECTIVES)[number] | 'percentile'>;
 
-/** The objectives as the server and the command line write them: `ttft_p99=500ms,errors=1%`. */
+/** The objectives in the notation of the server and the command line: `ttft_p99=500ms,errors=1%`. */
 export function sloOf({ ttft, itl, errors, percentile }: Objectives): string {
   return [
     ttft.trim() === '' ? null : `ttft_${percentile}=${ttft.trim()}ms`,
@@ -185,7 +185,7 @@ export function sloOf({ ttft, itl, errors, percentile }: Objectives): string {
     .join();
 }
 
-/** The errors in the entered objectives, by field, without the field's name. */
+/** Errors in the entered objectives, by field and without the field's name. */
 export function objectiveProblems(draft: Objectives): Partial<Record<(typeof OBJECTIVES)[number], string>> {
   if (OBJECTIVES.every((name) => draft[name].trim() === '')) return { ttft: 'or another objective is required.' };
   return Object.fromEntries(

@@ -1,4 +1,4 @@
-// Shown instead of an organization's pages if it cannot be opened from the user's address.
+// Shown in place of an organization's pages if the organization cannot be opened from the user's IP address.
 import type { ReactNode } from 'react';
 import { Button } from '../components/button.js';
 import { Code, PageHeader } from '../components/page.js';

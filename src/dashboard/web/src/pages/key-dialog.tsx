@@ -41,7 +41,7 @@ const FIELDS = ['name', 'models', 'scopes', 'expires_at', 'limits', 'allowed_add
 
 type Draft = Record<string, Partial<Record<keyof LimitValues, string>>>;
 
-/** `apiKey`: the key to be edited; null to create a new one. */
+/** `apiKey`: the key to edit; null to create a new key. */
 export function KeyDialog({
   apiKey,
   serviceAccount = '',
@@ -77,7 +77,7 @@ export function KeyDialog({
       ...chosen,
     ]),
   ];
-  // Missing inputs, which are checked here rather than by the server. The form shows all of them at once.
+  // Missing inputs. They are checked here rather than by the server, so that the form can show all of them together.
   const [problems, setProblems] = useState<{ models?: string; scopes?: string; name?: string }>({});
 
   const save = (): void => {
@@ -270,7 +270,7 @@ function draftOf(limits: LimitOverrides | null): Draft {
   );
 }
 
-/** The limits to be sent; null if the key has none of its own. */
+/** The limits to send; null if the key has no separate limits. */
 function limitsOf(draft: Draft): LimitOverrides | null {
   const limits: LimitOverrides = {};
   for (const [model, values] of Object.entries(draft)) {
@@ -280,7 +280,7 @@ function limitsOf(draft: Draft): LimitOverrides | null {
   return Object.keys(limits).length === 0 ? null : limits;
 }
 
-/** The end of the chosen day in the browser's time zone. An invalid date is passed on for the server to refuse. */
+/** The end of the chosen day in the browser's time zone. Invalid dates are passed to the server, which refuses them. */
 function expiryOf(expiry: string, day: string): string | null {
   if (expiry === 'never') return null;
   if (expiry !== 'date') return new Date(Date.now() + Number(expiry) * 86_400_000).toISOString();

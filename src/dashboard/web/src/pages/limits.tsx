@@ -1,4 +1,4 @@
-// The organization's limits, and how much of each is currently in use.
+// The organization's limits and their current usage.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { BucketUse, LimitsObject } from '../../../../shared/wire/limits.js';

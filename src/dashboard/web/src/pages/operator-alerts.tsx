@@ -1,4 +1,4 @@
-// Alerts: current and past incidents, what is measured, where alerts are sent, and whether processes watch each other.
+// Alerts: current and past incidents, current measurements, destinations, and whether processes watch each other.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { AlertKind, AlertMeasure, AlertState } from '../../../../shared/wire/alerts.js';

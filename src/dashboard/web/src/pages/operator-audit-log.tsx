@@ -1,4 +1,5 @@
-// Changes to the server: users, operators, models, settings. Changes in an organization are in its own log.
+// Changes to the server: users, operators, models, settings. Changes within an organization are in that organization's
+// log.
 import type { ReactNode } from 'react';
 import { AuditDownload, AuditList, useAuditView } from '../audit/audit-list.js';
 import { PageHeader } from '../components/page.js';

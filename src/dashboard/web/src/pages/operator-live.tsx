@@ -31,7 +31,7 @@ import { comparedViews, ENGINE_VIEWS, inWords, SERVER_VIEWS, totalOf } from '../
 import '../styles/operator.css';
 
 const NONE: readonly never[] = [];
-/** The choice that shows all engines together. No model can have this name. */
+/** The option that shows all engines together. No model can have this name. */
 const ALL = '';
 /** Minimum zoom range. A shorter range has too few samples to be drawn. */
 const MIN_ZOOM_S = 20;
@@ -50,7 +50,7 @@ export function OperatorLive(): ReactNode {
     queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal),
     refetchInterval: 30_000,
   });
-  // The newest sample shown or, while paused, the last sample before the pause.
+  // The newest sample or, while paused, the last sample before the pause.
   const latest = useMemo(() => samples.latest, [samples, version]);
   const words = zoom === null ? wordsOf(range) : `${dateTime(zoom.from * 1000)} to ${dateTime(zoom.to * 1000)}`;
   const changes = (isPast ? past.data?.marks : marks.data?.marks) ?? NONE;
@@ -73,7 +73,7 @@ export function OperatorLive(): ReactNode {
     );
   }
   const engines = (isPast ? past.data?.samples : samples)?.engines() ?? [];
-  // With several engines, all of them are shown until one is chosen.
+  // With several engines, all are shown until the user selects one.
   const engine =
     engines.length === 1 ? engines[0] : chosen === null ? undefined : engines.find(({ model }) => model === chosen);
   const limitOf = (name: TunableName | undefined): ChartOf['limit'] => {

@@ -54,7 +54,7 @@ const tokensOf = (row: Total): number => row.input_tokens + row.output_tokens;
 const sorted = (rows: Totals['rows']): Totals['rows'] => rows.sort((a, b) => tokensOf(b) - tokensOf(a));
 
 type HistoryGroup = 'model' | 'organization';
-/** Shorter ranges are shown by hour. */
+/** Shorter ranges are shown by the hour. */
 const hourly = (days: number): boolean => days <= 1;
 
 interface History {

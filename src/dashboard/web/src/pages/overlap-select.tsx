@@ -1,4 +1,4 @@
-// Field in which a person chooses how long a key or secret stays valid after it was replaced.
+// Field for how long a key or secret stays valid after it is replaced.
 import type { ReactNode } from 'react';
 import { Select } from '../components/field.js';
 

@@ -1,4 +1,4 @@
-// The budgets of members and API keys: what has been spent of each budget, and a dialog to set or remove a budget.
+// The budgets of members and API keys: the amount spent of each budget, and a dialog to set or remove a budget.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -159,7 +159,7 @@ function PartBudgetDialog({
   free,
   onClose,
 }: {
-  /** Null: a new one. */
+  /** The budget to edit; null to create a new one. */
   budget: PartBudgetObject | null;
   name: string;
   currency: string;

@@ -134,7 +134,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     dialogueOf(organizationId, columns.length).open([]);
     compare([...names.slice(1), next.id]);
   };
-  // Removes a column. Later columns move up together with their conversations.
+  // Removes a column. Later columns and their conversations move up.
   const remove = (at: number): void => {
     const left = columns.filter((_, column) => column !== at);
     const said = left.map((column) => column.dialogue.state().turns);
@@ -177,8 +177,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     if (all.running || title === '') return;
     const at = new Date().toISOString();
     remember(localStorage, user.id, organizationId, { id: currentId(organizationId), title, at, content });
-    // Saves the content as of the render in which the responses ended.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
+    // Saves the content as it was when the responses ended. eslint-disable-next-line react-hooks/exhaustive-deps
   }, [all.running, title]);
   const show = (opened: Opened, id?: string): void => {
     setCurrentId(organizationId, id);
@@ -428,7 +427,7 @@ function withoutForeignEffort(settings: Settings, model: DashboardModel | undefi
     : { ...settings, effort: '' };
 }
 
-/** Status for screen readers. It announces only the outcome, not the stream as it arrives. */
+/** Status for screen readers. It announces only the outcome, not the streamed text. */
 function outcome(dialogue: Dialogue): string {
   const last = dialogue.state().turns.at(-1);
   if (last?.kind !== 'answer') return '';

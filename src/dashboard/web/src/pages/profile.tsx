@@ -289,7 +289,7 @@ function Sessions(): ReactNode {
   );
 }
 
-/** For example "Firefox on Linux". An unrecognized browser is represented by the first word of its User-Agent. */
+/** For example "Firefox on Linux". For an unrecognized browser, returns the first word of its User-Agent. */
 export function deviceOf(userAgent: string): string {
   const browsers: [RegExp, string][] = [
     [/Edg\//, 'Edge'],

@@ -22,7 +22,10 @@ import { useMe, useOrganization, useSession } from '../session.js';
 const PLAYGROUND = 'playground';
 const PAGE = '/requests';
 
-/** A link to a request names its organization in `org`, so that it also opens while another one is selected. */
+/**
+ * A link to a request contains its organization in `org`, so that the request also opens while another organization
+ * is selected.
+ */
 export function Requests(): ReactNode {
   const { id, name } = useOrganization();
   const { selectOrganization } = useSession();

@@ -202,7 +202,7 @@ export function ServiceAccountsPanel(): ReactNode {
   );
 }
 
-/** `account`: the service account to be edited; null to create one. */
+/** `account`: the service account to edit; null to create one. */
 function ServiceAccountDialog({
   account,
   onClose,

@@ -90,8 +90,8 @@ export function SignIn(): ReactNode {
 }
 
 /**
- * The sign-in ticket that the provider's redirect puts into the URL fragment. It is removed from the address to keep it
- * out of the browser history.
+ * The sign-in ticket from the URL fragment of the provider's redirect. It is removed from the address to keep it out of
+ * the browser history.
  */
 function ticketOfAddress(): string | null {
   const ticket = /^#ticket=([\w.-]+)$/.exec(location.hash)?.[1] ?? null;

@@ -253,7 +253,7 @@ function UsageView({
   );
 }
 
-/** Descriptions of groups that do not stand for a model, key or member of this organization. */
+/** Descriptions of groups that are not a model, key or member of this organization. */
 const EXPLAINED: Readonly<Record<string, string>> = {
   [UNKNOWN_MODEL]: 'Requests for models that this server does not have',
   [NO_MEMBER]: 'Keys made on the command line, and deleted keys',

@@ -26,7 +26,7 @@ const LABELS: Readonly<Record<EventType, string>> = {
 };
 const FIELDS = ['url', 'events'];
 
-/** `webhook`: the endpoint to be edited; null to create a new one. */
+/** `webhook`: the endpoint to edit; null to create a new endpoint. */
 export function WebhookDialog({
   webhook,
   onClose,

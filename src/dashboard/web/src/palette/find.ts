@@ -3,14 +3,14 @@
 export interface PaletteItem {
   /** Unique within the palette. */
   id: string;
-  /** Heading under which the entry is listed. */
+  /** Heading of the entry's group. */
   group: string;
   label: string;
-  /** Shown after the label, and searched too. */
+  /** Shown after the label and included in the search. */
   hint?: string;
-  /** Other words that find the entry, not shown. */
+  /** Additional search words, which are not shown. */
   words?: string;
-  /** Listed before anything has been typed. */
+  /** Whether to list the entry before the user types anything. */
   isFirst?: boolean;
   run(): void;
 }
@@ -19,8 +19,8 @@ export interface PaletteItem {
 const MAX_PER_GROUP = 8;
 
 /**
- * The entries that contain every typed word, best match first within each group. Groups keep their order, except that
- * the group with the best match comes first. If nothing has been typed, returns the entries with `isFirst`.
+ * Returns the entries that contain every typed word, best match first within each group. Groups keep their order,
+ * except that the group with the best match comes first. If nothing has been typed, returns the entries with `isFirst`.
  */
 export function findItems(items: readonly PaletteItem[], text: string): PaletteItem[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -57,5 +57,5 @@ function scoreOf({ label, hint = '', words = '' }: PaletteItem, typed: readonly 
 
 const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
-/** Whether the text may be the ID of a request or response: a prefix, a separator and at least eight characters. */
+/** Whether the text could be a request or response ID: a prefix, a separator and at least eight characters. */
 export const isRequestId = (text: string): boolean => /^[a-z]{2,12}[-_][A-Za-z0-9_-]{8,128}$/.test(text.trim());

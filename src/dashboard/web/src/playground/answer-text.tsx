@@ -1,5 +1,5 @@
 // A response's text as Markdown. Model output becomes text nodes and a fixed set of elements, never markup. While the
-// text grows, complete blocks are not rendered again.
+// text grows, complete blocks are not re-rendered.
 import { memo, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
 import { CopyButton } from '../components/copy.js';
@@ -184,7 +184,7 @@ function view(token: MarkedToken, key: number, isLive: boolean): ReactNode {
         </Link>
       );
     case 'image':
-      // The image is not loaded, because that would reveal to another host that the response was read.
+      // The image is not loaded, because loading it would reveal to another host that the response was read.
       return (
         <Link key={key} href={token.href} raw={token.raw}>
           Image: {token.text === '' ? token.href : withoutEntities(token.text)}

@@ -19,11 +19,11 @@ export function AnswerView({
   actions,
 }: {
   answer: Answer;
-  /** Buttons at the bottom. */
+  /** Buttons at the bottom of the response. */
   actions?: ReactNode;
   /** Results of the response's tool calls, once they have been sent. */
   results: Readonly<Record<string, string>>;
-  /** Absent if results cannot be entered now. */
+  /** Absent if results cannot currently be entered. */
   onResults?: (results: Record<string, string>) => void;
 }): ReactNode {
   const live = answer.endedAt === null;
@@ -62,7 +62,7 @@ export function AnswerView({
 
 /**
  * The thinking section opens while the model is thinking, and closes when the response text starts. After that, it
- * stays as the user leaves it.
+ * stays in the state that the user chooses.
  */
 function Thinking({ answer }: { answer: Answer }): ReactNode {
   const [chosen, setChosen] = useState<boolean | null>(null);

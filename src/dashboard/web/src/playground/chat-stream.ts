@@ -1,5 +1,5 @@
-// State of a streaming response: takes chunks and returns the state to be shown. Pure: the time is an argument, and
-// every step returns a new state.
+// State of a streaming response: applies chunks and returns the state to show. Pure: the time is an argument, and every
+// step returns a new state.
 
 import type { ChatChunk, TokenLogprob } from './chat-wire.js';
 
@@ -9,7 +9,7 @@ export interface Call {
   arguments: string;
 }
 
-/** An error in the form shown on the page. */
+/** An error as shown on the page. */
 export interface Problem {
   message: string;
   code: string | null;
@@ -46,7 +46,7 @@ export interface Answer {
   endedAt: number | null;
 }
 
-/** Maximum number of tokens shown. Each one is an element on the page. */
+/** Maximum number of tokens shown, because each token is an element on the page. */
 const MAX_TOKENS = 4_000;
 
 export function sent(model: string, now: number): Answer {
@@ -157,7 +157,7 @@ export interface Timing {
   /** Time from the first delta to the first delta of the response text. */
   thinkingMs: number | null;
   /**
-   * Tokens per second after the first token. Null until the usage is known, or if the elapsed time is too short to
+   * Tokens per second after the first token. Null until the usage is known, and if the elapsed time is too short to
    * measure.
    */
   tokensPerS: number | null;

@@ -1,5 +1,5 @@
-// Code that sends the playground's request with an API key, for curl, the OpenAI clients and the Anthropic client.
-// Never contains the key itself. No side effects.
+// Generates code that sends the playground's request, for curl, the OpenAI clients and the Anthropic client. The code
+// never contains the API key. No side effects.
 
 import type { ChatBody, ChatMessage, ContentPart } from './chat-wire.js';
 
@@ -91,7 +91,7 @@ const generators: Record<Language, (body: ChatBody, origin: string) => string> =
     ].join('\n'),
 };
 
-/** Moves parameters that OpenAI's API does not have to `extra_body`, where the Python client expects them. */
+/** Moves parameters that OpenAI's API does not define to `extra_body`, where the Python client expects them. */
 function withExtras({ top_k: topK, ...body }: ChatBody): Record<string, unknown> {
   return topK === undefined ? body : { ...body, extra_body: { top_k: topK } };
 }

@@ -30,7 +30,7 @@ export function openCalls(turns: readonly Turn[]): string[] {
   return last.answer.calls.map(({ id }) => id).filter((id) => last.results[id] === undefined);
 }
 
-/** Omits responses that have no content to be sent back, because they failed or were stopped before any output. */
+/** Omits responses without content, which failed or were stopped before any output. */
 export function messagesOf(system: string, turns: readonly Turn[]): ChatMessage[] {
   const messages: ChatMessage[] = system.trim() === '' ? [] : [{ role: 'system', content: system }];
   for (const turn of turns) {

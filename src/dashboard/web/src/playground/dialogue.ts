@@ -1,5 +1,6 @@
-// A playground conversation and its current request. Holds the turns and the streaming response, and can stop it. Lives
-// outside React, so it survives page changes. Does not need the DOM: the request function is an argument.
+// A playground conversation and its current request. Stores the turns and the streaming response, and can stop the
+// response. Lives outside React, so it survives page changes. Independent of the DOM: the request function is an
+// argument.
 
 import { readEvents, StreamError } from '../live/event-reader.js';
 import { ended, failed, received, sent, stopped } from './chat-stream.js';
@@ -9,7 +10,7 @@ import { beforeLastAnswer, messagesOf } from './conversation.js';
 import type { AnswerTurn, Picture, Turn } from './conversation.js';
 import type { RequestFields } from './settings.js';
 
-/** Keep-alive comments come every 15 seconds, so a connection that is silent for this long counts as lost. */
+/** Keep-alive comments arrive every 15 seconds, so a connection that is silent for this long counts as lost. */
 const IDLE_MS = 60_000;
 
 export interface DialogueState {

@@ -1,5 +1,5 @@
-// The conversations of this page visit, one per organization and playground column. They survive navigation within the
-// dashboard. The settings are kept in browser storage.
+// The conversations of the current page visit, one per organization and playground column. They survive navigation
+// within the dashboard. The settings are kept in browser storage.
 import { API, ApiFailure, messageOf, send } from '../api.js';
 import { Dialogue } from './dialogue.js';
 import { NO_SETTINGS } from './settings.js';
@@ -65,7 +65,7 @@ export function storeSettings(settings: Settings): void {
   write(SETTINGS, settings);
 }
 
-/** The models that are compared with the first column's model. */
+/** The models to compare with the first column's model. */
 export function storedCompared(): string[] {
   const stored = read(COMPARED);
   return Array.isArray(stored)

@@ -1,5 +1,5 @@
-// The browser's stored conversations, by organization. They belong to one user: another user who signs in does not see
-// them, and overwrites them. Signing out deletes all of them. Images are omitted.
+// The browser's stored conversations, by organization. They belong to one user: they are hidden from any other user,
+// whose conversations overwrite them after sign-in. Signing out deletes all of them. Images are omitted.
 import type { SavedContent } from '../../../../shared/wire/playground.js';
 
 export interface HistoryEntry {
@@ -98,7 +98,7 @@ export function currentId(organizationId: string): string {
   return id;
 }
 
-/** Sets the entry that later messages belong to. Without `id`, they start a new entry. */
+/** Sets the entry to which later messages belong. Without `id`, they start a new entry. */
 export function setCurrentId(organizationId: string, id?: string): void {
   if (id === undefined) current.delete(organizationId);
   else current.set(organizationId, id);

@@ -17,7 +17,7 @@ const MAX_BLOCK_CALLS = 2_000;
 const MAX_BLOCK_LENGTH = 100_000;
 /** Maximum number of characters in a paragraph, list item or table cell. */
 const MAX_INLINE_LENGTH = 5_000;
-/** Maximum number of characters that can start or end an inline element, per paragraph, list item or table cell. */
+/** Maximum number of inline delimiter characters per paragraph, list item or table cell. */
 const MAX_MARKERS = 500;
 /**
  * Limits the total cost of the inline parses of a block. The cost of one parse grows with the square of its length and
@@ -103,7 +103,7 @@ export function tokensOf(raw: string, definitions: Definitions): MarkedToken[] |
 export interface Block {
   /** The Markdown source. */
   readonly raw: string;
-  /** Whether the block can no longer change. */
+  /** Whether the block is final. */
   readonly isDone: boolean;
   /** Whether the block is shown as received, because parsing it would take too long. */
   readonly isPlain: boolean;
@@ -128,7 +128,7 @@ export class BlockSplitter {
       this.#definitions = noDefinitions();
       this.#isPlain = false;
     }
-    // The text is parsed in steps, so that the limits apply to blocks rather than to the whole text.
+    // The text is parsed in steps, so that limits apply to blocks rather than to the whole text.
     for (let end = this.#seen + STEP; end < source.length; end += STEP) this.#advance(source.slice(0, end), true);
     this.#seen = source.length;
     return this.#advance(source, isLive);
@@ -143,7 +143,7 @@ export class BlockSplitter {
       const plain: Block = { raw: rest, isDone: !isLive, isPlain: true };
       return { blocks: [...this.#done, plain], definitions: this.#definitions };
     }
-    // The text that follows may still extend the last block, or merge it with the one before it.
+    // Text that follows can still extend the last block or merge it with the previous block.
     const visible = tokens.filter(({ type }) => type !== 'space');
     const open = visible.at(-2) ?? visible[0];
     const openAt = !isLive ? tokens.length : open === undefined ? 0 : tokens.indexOf(open);
@@ -185,7 +185,7 @@ function split(text: string): readonly Source[] | null {
   }
 }
 
-/** Drops a last line that may become a fence, so that it does not appear as text first. */
+/** Drops a last line that may become a fence, so that it is not first shown as text. */
 const withoutPartialFence = (text: string): string => text.replace(/(^|\n)[ \t]*(`{1,}|~{1,})$/, '$1');
 
 /** Whether a code block's source ends with its closing fence. Indented code has no fence. */
@@ -218,7 +218,7 @@ const JSON_START = /^\s*(?:\[\s*)*\{\s*(?:"|$)/;
 
 /**
  * If the response is a JSON object or an array of objects, or the start of one, returns the text to show as code,
- * formatted once it is complete. Returns null if it is neither.
+ * formatted once it is complete. Otherwise, returns null.
  */
 export function jsonIn(text: string): { text: string; isComplete: boolean } | null {
   if (!/^\s*[[{]/.test(text)) return null;

@@ -1,5 +1,5 @@
-// Reads images from a drop, a paste or a file dialog into data URLs. Images that the server would refuse are already
-// refused here, with the reason.
+// Reads images from a drop, a paste or a file dialog into data URLs. Images that the server would refuse are refused
+// here, with the reason.
 import type { Picture } from './conversation.js';
 
 export const PICTURE_TYPES = 'image/png,image/jpeg,image/webp,image/gif';

@@ -28,7 +28,7 @@ export function SaveDialog({
   conversation,
   onClose,
 }: {
-  /** The conversation's title, which is proposed as the item's name. */
+  /** The conversation's title, used as the suggested item name. */
   title: string;
   preset: SavedContent;
   /** Null if the conversation is empty. */

@@ -2,6 +2,6 @@
 
 export const savedKey = (organizationId: string): readonly string[] => ['organization', organizationId, 'saved'];
 
-/** The address at which members open a shared item. */
+/** The URL where members open a shared item. */
 export const savedLink = (organizationId: string, id: string): string =>
   `${location.origin}/dashboard/shared/${organizationId}/${id}`;

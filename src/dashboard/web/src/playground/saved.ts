@@ -12,7 +12,7 @@ export interface Column {
   turns: readonly Turn[];
 }
 
-/** The content to be saved, with the settings as typed. A preset has no turns. */
+/** The content to save, with the settings as typed. A preset has no turns. */
 export function contentOf(settings: Settings, columns: readonly Column[]): SavedContent {
   return {
     settings: { ...settings },

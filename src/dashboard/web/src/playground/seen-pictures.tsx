@@ -1,4 +1,4 @@
-// A message's images. Each is shown with how the model processes it: size, tiles, tokens.
+// A message's images. Each image is shown with details of how the model processes it: size, tiles, tokens.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';

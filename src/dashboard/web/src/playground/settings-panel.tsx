@@ -11,7 +11,7 @@ import type { Problems, Settings } from './settings.js';
 
 interface Props {
   models: readonly DashboardModel[];
-  /** In a comparison, each column has its own model, so none is chosen here. */
+  /** In a comparison, each column selects its own model, so the panel has no model field. */
   isCompared: boolean;
   settings: Settings;
   problems: Problems;
@@ -217,7 +217,7 @@ function NumberField({
   error?: string | undefined;
   onChange: (value: string) => void;
 }): ReactNode {
-  // type="text", because type="number" yields '' for invalid input, which would leave no error to show.
+  // Uses type="text", because type="number" yields '' for invalid input, so no error could be shown.
   const { step, min, max, error } = rest;
   const nudge = (direction: 1 | -1): void => {
     const from = value.trim() === '' ? Number(fallback) : Number(value);

@@ -15,7 +15,7 @@ export interface Settings {
   logprobs: string;
   maxTokens: string;
   seed: string;
-  /** '': the model's default. */
+  /** '' means the model's default. */
   effort: string;
   tools: string;
   format: 'text' | 'json_object' | 'json_schema';
@@ -168,7 +168,7 @@ export function toolsOf(text: string): FunctionTool[] | undefined {
   return list.map((tool: unknown, at) => {
     const where = list.length === 1 ? 'The tool' : `Tool ${at + 1}`;
     if (!isObject(tool)) throw new Error(`${where} must be an object.`);
-    // A function object without the enclosing tool object is accepted too, because that is what users often have.
+    // Also accepts a function object without the enclosing tool object, because users often have only that.
     const named = isObject(tool['function']) ? tool['function'] : tool;
     if (tool['type'] !== undefined && tool['type'] !== 'function')
       throw new Error(`${where}: type must be "function".`);

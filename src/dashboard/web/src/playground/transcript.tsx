@@ -16,7 +16,7 @@ interface Props {
   turns: readonly Turn[];
   running: boolean;
   empty: ReactNode;
-  /** Absent if not possible now. */
+  /** Absent if currently not possible. */
   onRegenerate: (() => void) | undefined;
   onEdit: ((id: number, text: string) => void) | undefined;
   onResults: ((results: Record<string, string>) => void) | undefined;
@@ -40,7 +40,7 @@ export function Transcript({
     const element = box.current;
     if (last?.id !== seen.current) follows.current = true; // a message that was just sent is always scrolled into view
     seen.current = last?.id;
-    // Before the first message, the top of the suggestions is shown.
+    // Before the first message, shows the top of the suggestions.
     if (element !== null && follows.current) element.scrollTop = last === undefined ? 0 : element.scrollHeight;
   }, [turns, last]);
   useEffect(() => {
@@ -91,7 +91,7 @@ export function Transcript({
   );
 }
 
-/** The model that answered the user message at `index`. */
+/** The model that responded to the user message at `index`. */
 function askedAfter(turns: readonly Turn[], index: number): string | null {
   const next = turns[index + 1];
   return next?.kind === 'answer' ? next.answer.model : null;

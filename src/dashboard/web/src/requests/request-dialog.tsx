@@ -229,7 +229,7 @@ const CACHE_RESULTS: Readonly<Record<string, string>> = {
   rendering_changed: 'The chat template rendered the same messages differently.',
 };
 
-/** The comparison with an earlier prompt, if the request asked for one. */
+/** The comparison with an earlier prompt, if the client requested one. */
 function PromptCache({ detail: { parameters, text } }: { detail: RequestDetail }): ReactNode {
   const result = parameters?.['cache_comparison'];
   if (typeof result !== 'string') return null;
@@ -261,8 +261,8 @@ function PromptCache({ detail: { parameters, text } }: { detail: RequestDetail }
 }
 
 /**
- * Shows how many cached tokens came from memory and from disk, and why pages on disk were not used. Shows nothing if
- * the server keeps no pages on disk.
+ * Shows how many cached tokens came from memory and from disk, and why pages on disk were not used. Renders nothing if
+ * the server does not keep pages on disk.
  */
 function CacheTiers({ parameters }: Pick<RequestDetail, 'parameters'>): ReactNode {
   const memory = parameters?.['cache_memory_tokens'];

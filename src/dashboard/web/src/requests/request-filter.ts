@@ -24,7 +24,7 @@ export interface RequestView {
   clear(): void;
   readonly live: boolean;
   setLive(live: boolean): void;
-  /** The opened request's ID, or null. */
+  /** The open request's ID, or null. */
   readonly opened: string | null;
   /** The address that opens a request on this page. */
   linkTo(id: string): string;

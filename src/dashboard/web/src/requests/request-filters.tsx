@@ -16,7 +16,7 @@ export interface Choice {
   label: string;
 }
 
-/** `extra`: filters that only the calling page has. */
+/** `extra`: filters that are specific to the calling page. */
 export function RequestFilters({
   view,
   keys,

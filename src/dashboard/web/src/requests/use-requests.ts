@@ -27,7 +27,7 @@ export function useRequests(
   const [refreshed, setRefreshed] = useState(0);
   const { filter, live } = view;
   const signature = JSON.stringify(filter);
-  // Memoized: a relative range would otherwise get a new start on every render, and the list would be loaded again.
+  // Memoized, because a relative range would otherwise start at a new time on every render and reload the list.
   const query = useMemo(() => (isSearchable(view) ? view.query() : {}), [signature, refreshed]);
   const list = useList<RequestObject>(
     [...key, live ? 'live' : refreshed],

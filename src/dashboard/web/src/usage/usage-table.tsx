@@ -11,7 +11,7 @@ interface Group {
   sums: Sums;
 }
 
-/** `heading`: what a group stands for, such as "Model". The cost column is left out while no prices are set. */
+/** `heading`: the type of the groups, such as "Model". The cost column is omitted while no prices are set. */
 export function UsageTable({
   heading,
   groups,
