@@ -555,8 +555,8 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   },
   embedding_dimensions: {
     expects: 'a list of integers from 1',
-    fallback: 'what the model family documents',
-    help: 'Shorter vector lengths that requests for embeddings may ask for with `dimensions`. For models that are trained for it (Matryoshka representation learning).',
+    fallback: 'the lengths documented for the model family',
+    help: 'Shorter vector lengths that embedding requests can select with `dimensions`, for models trained with Matryoshka representation learning.',
   },
   embedding_prompts: {
     expects: 'an object: name → text',

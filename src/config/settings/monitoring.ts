@@ -61,7 +61,7 @@ export const telemetry = {
     view_url: setting(
       kind.nullable(kind.url('http', 'https')),
       null,
-      'URL of a trace in your tracing tool, where {trace_id} stands for the trace ID, for example https://jaeger.example.com/trace/{trace_id}. The request log shows operators a link to each trace.',
+      'URL of a trace in your tracing tool, where {trace_id} is replaced with the trace ID, for example https://jaeger.example.com/trace/{trace_id}. The request log shows operators a link to each trace.',
     ),
     sample_ratio: setting(
       kind.share,

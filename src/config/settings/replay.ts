@@ -11,6 +11,6 @@ export const replay = {
   organization_bytes: setting(
     kind.bytes(65_536, 2 ** 40),
     67_108_864,
-    'Maximum size of the token IDs stored per organization for tool calls and reasoning. Beyond it, those closest to expiry are deleted first.',
+    'Maximum size of the token IDs stored per organization for tool calls and reasoning. Above the limit, the token IDs closest to expiry are deleted first.',
   ),
 };
