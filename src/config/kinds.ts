@@ -581,9 +581,9 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   deprecated_at: {
     expects: 'an RFC 3339 time, or null',
     fallback: 'null',
-    help: 'Time from which the model is deprecated.',
+    help: 'Time at which the model becomes deprecated.',
   },
-  retires_at: { expects: 'an RFC 3339 time, or null', fallback: 'null', help: 'Time from which the model is retired.' },
+  retires_at: { expects: 'an RFC 3339 time, or null', fallback: 'null', help: 'Time at which the model is retired.' },
   successor: { expects: 'a model name, or null', fallback: 'null', help: 'Model that clients should use instead.' },
   quantize: {
     expects: '`q8_0`, `q6_k`, `q4_k`, `q4_0`, `fp8`, or null',

@@ -67,7 +67,7 @@ export const OIDC_ROLES_HELP: Readonly<Record<keyof OidcRoles, { expects: string
   organization: {
     expects: 'an organization ID, or null',
     fallback: 'the first organization of the server',
-    help: 'Organization in which the user gets the role. Its ID is on its Settings page.',
+    help: 'Organization in which to assign the role. Its ID is shown on its Settings page.',
   },
   operators: {
     expects: 'a list of values, or null',

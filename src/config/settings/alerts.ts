@@ -66,11 +66,11 @@ export const alerts = {
   clear_s: setting(
     kind.integer(0, 86_400),
     300,
-    'Time, in seconds, for which a value must be back within its threshold, with a margin of 20%, before an alert ends.',
+    'How long, in seconds, a value must be back within its threshold, with a margin of 20%, before an alert ends.',
   ),
   retry_s: setting(
     kind.integer(0, 604_800),
     3_600,
-    'Time, in seconds, for which a failed delivery is retried, with increasing delays; 0 = one attempt.',
+    'How long, in seconds, to retry a failed delivery, with increasing delays; 0 = one attempt.',
   ),
 };

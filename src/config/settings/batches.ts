@@ -17,16 +17,16 @@ export const batches = {
   hours: setting(
     kind.integer(1, 8_760),
     24,
-    'Number of hours after which a batch expires. Its remaining requests are not run.',
+    'Lifetime of a batch, in hours. When a batch expires, its remaining requests are not run.',
   ),
   retention_days: setting(
     kind.integer(1, 36_500),
     30,
-    'Number of days for which a finished batch and its results are kept. Output files expire after the same time, unless the client sets a different expiry.',
+    'Number of days to keep a finished batch and its results. Output files expire after the same time, unless the client sets a different expiry.',
   ),
   lease_s: setting(
     kind.integer(3, 600),
     30,
-    'Number of seconds after which another process may run the requests of a lost process.',
+    'Time, in seconds, before another process may run the requests of a lost process.',
   ),
 };

@@ -16,7 +16,7 @@ export const kv = {
   min_tokens: setting(
     kind.integer(16, 1_048_576),
     256,
-    'Minimum prompt length, in tokens, for which KV cache pages are written to disk or read from it.',
+    'Minimum prompt length, in tokens, for writing KV cache pages to disk or reading them from disk.',
   ),
   max_pinned: setting(
     kind.integer(0, 1_000),

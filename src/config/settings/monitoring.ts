@@ -21,7 +21,7 @@ export const webhooks = {
   retry_s: setting(
     kind.integer(0, 2_592_000),
     86_400,
-    'Time, in seconds, for which delivery of an event to a webhook endpoint is retried. After that, the endpoint is disabled unless it has accepted another event.',
+    'How long, in seconds, to retry delivery of an event to a webhook endpoint. After that, the endpoint is disabled unless it has accepted another event.',
   ),
   max_endpoints: setting(kind.integer(1, 1_000), 10, 'Maximum number of webhook endpoints per organization.'),
 };

@@ -6,7 +6,7 @@ export const replay = {
   hours: setting(
     kind.integer(0, 8_760),
     24,
-    'Number of hours for which the token IDs of tool calls and reasoning are kept, so that later prompts match the prefix cache. Stored responses keep their token IDs for responses.retention_days. 0 = token IDs are neither kept nor used.',
+    'Number of hours to keep the token IDs of tool calls and reasoning, so that later prompts match the prefix cache. Stored responses keep their token IDs for responses.retention_days. 0 = token IDs are neither kept nor used.',
   ),
   organization_bytes: setting(
     kind.bytes(65_536, 2 ** 40),
