@@ -1,11 +1,12 @@
-// Measures the throughput of embeddings: this server and llama-server take turns with the same model file and texts.
+// Measures the throughput of embeddings: runs this server and llama-server alternately with the same model file and
+// texts.
 //
 //   npm run bench -- make-model --like SMALL_ENCODER.gguf --set block_count=12 … --out embed.gguf
 //   npm run bench -- embeddings --model embed.gguf --peer llama-server --peer-batch 512,2048,8192
 //
-// Inputs are token IDs, so that both servers compute the same number of tokens. Every request has new texts. Each batch
-// size of the peer is a separate server; the best one is compared. Wall-clock time depends on other load on the
-// machine, so CPU time is reported too.
+// Inputs are token IDs, so that both servers compute the same number of tokens. Every request has new texts. The peer
+// runs as a separate server for each batch size, and only the best result is compared. Wall-clock time depends on other
+// load on the machine, so CPU time is reported too.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,7 +30,7 @@ const USAGE = `npm run bench -- embeddings --model FILE [options]
   --json OUT          write all results to OUT
 `;
 
-/** Token IDs below this one may be special tokens. */
+/** Token IDs below this value can be special tokens. */
 const FIRST_TOKEN = 10;
 const MODEL = 'embed';
 

@@ -55,7 +55,7 @@ export async function compareHttpServers(turns: number, json: string | undefined
   try {
     for (const kind of KINDS) servers.set(kind, await start(kind));
     const done: Record<Kind, Turn[]> = { uws: [], node: [] };
-    // Measured before the turns. Afterwards, the garbage of the turns would hide the memory that connections take.
+    // Measured before the turns, because garbage from the turns would hide the memory that connections use.
     const idle = {} as Record<Kind, Idle>;
     for (const kind of KINDS) idle[kind] = await withIdleConnections(servers.get(kind) as RunningServer);
     for (let turn = -1; turn < turns; turn++) {

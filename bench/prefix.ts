@@ -1,6 +1,6 @@
 // Measures the storage tier of the prefix cache: the time until a stored prefix can be used, conversations that do not
 // fit into memory together, and the effect of exports and imports on the inter-token latency of other streams. The part
-// servers sends the same conversations to servers over HTTP: this one and, with --peer, llama-server.
+// `servers` sends the same conversations over HTTP to this server and, with --peer, to llama-server.
 //
 //   npm run bench -- prefix --model FILE
 //   npm run bench -- prefix --model FILE --parts trace --pairs 5 --conversations 20

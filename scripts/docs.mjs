@@ -72,7 +72,7 @@ Errors have the OpenAI format, except on \`/v1/messages\`. \`param\` is the path
 {"error": {"message": "\`temperature\` must be between 0 and 2 (got 3).", "type": "unprocessable_entity", "param": "temperature", "code": "value_out_of_range"}}
 \`\`\`
 
-\`/v1/messages\` returns the Anthropic format. So do \`/v1/models\` and unknown paths, if the request has an
+\`/v1/messages\` returns errors in the Anthropic format, as do \`/v1/models\` and unknown paths if the request has an
 \`anthropic-version\` or \`x-api-key\` header:
 
 \`\`\`json
@@ -127,7 +127,7 @@ ${table(
 
 Exported unless \`metrics.names\` is \`monolith\`. Dashboards and gateways built for vLLM can use them. The labels are
 \`model_name\` and \`engine\` (always \`0\`); \`vllm:request_success_total\` also has \`finished_reason\`. Histogram
-buckets are those of the Monolith metric.
+buckets are the same as for the Monolith metric.
 
 ${table(
   ['metric', 'type', 'Monolith metric', 'description'],

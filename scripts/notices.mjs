@@ -1,6 +1,7 @@
 // npm run docs:notices: writes THIRD-PARTY-NOTICES.md, the licenses of all packages except development packages, of the
-// packages that Vite bundles into the page, and of those whose files the build copies. The texts come from the packages
-// installed on this machine. Packages built for a specific processor type are included only for this machine's type.
+// packages that Vite bundles into the page, and of packages whose files the build copies. The texts come from the
+// packages installed on this machine. Packages built for a specific processor type are included only for this machine's
+// type.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

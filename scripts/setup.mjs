@@ -134,8 +134,8 @@ export function dropStaleBuild(folder) {
 
 /**
  * Builds the addon, unless it was built from the same sources, here or before the checkout was moved. With `tests`,
- * also builds the native tests; with `slow`, also those for npm run test:slow; with `bench`, also the named benchmark
- * in bench/native. All of them link the same libraries. The output is in build/logs/engine.log.
+ * also builds the native tests; with `slow`, also the tests for npm run test:slow; with `bench`, also the named
+ * benchmark in bench/native. All of them link the same libraries. The output is in build/logs/engine.log.
  */
 export async function buildNative({ tests = false, slow = false, bench = null } = {}) {
   const hash = nativeHash(root);

@@ -1,9 +1,9 @@
-// npm run test:tokenizers [-- --folder=FOLDER] [NAME...]: compares the token ids of 5,000 texts with those of Hugging
-// Face's own Rust library, for eleven published vocabularies, each as a Hugging Face directory and as a GGUF file. NAME
-// selects vocabularies. The library and the vocabularies are installed in FOLDER (default: monolith-tokenizers in the
-// temporary directory; 1 GB); they are not part of this project. Then tests every component that a tokenizer.json can
-// contain: each must be applied as the library applies it, or refused with an error that names it.
-// --save: only writes the id lists used by the test suite, test/engine/tokenizer-lists.json.
+// npm run test:tokenizers [-- --folder=FOLDER] [NAME...]: compares the token ids of 5,000 texts with the token ids from
+// Hugging Face's Rust library, for eleven published vocabularies, each as a Hugging Face directory and as a GGUF file.
+// NAME selects vocabularies. The library and the vocabularies are installed in FOLDER (default: monolith-tokenizers in
+// the temporary directory; 1 GB); they are not part of this project. Then tests every component that a tokenizer.json
+// can contain: each must be applied as the library applies it, or refused with an error that names it. --save: only
+// writes the id lists used by the test suite, test/engine/tokenizer-lists.json.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -26,7 +26,7 @@ const letters = (layers: string, kvHeads: number, width: number) => ({
   feed_forward_length: [...layers].map((layer) => (layer === '-' ? width : 0)).join(','),
 });
 
-// Tensors of a shared expert, whose width is not given by any key.
+// Tensors of a shared expert, whose width is not specified by any key.
 const shared = (embedding: number, width: number) => ({
   'ffn_gate_shexp.weight': [embedding, width],
   'ffn_up_shexp.weight': [embedding, width],

@@ -1,6 +1,6 @@
-// Loaded with --import into a server under benchmark that has an IPC channel to its parent. On request, it reports the
+// Loaded with --import into a benchmarked server that has an IPC channel to its parent. On request, it reports the
 // durations of garbage collections and the event-loop delays on the main thread since the last request. On the message
-// 'collect', it runs the kind of collection that V8 runs a hundred seconds after the last full one: everything unused
+// 'collect', it runs the kind of collection that V8 runs a hundred seconds after the last full collection: all garbage
 // is freed, and the young generation shrinks.
 import { constants, monitorEventLoopDelay, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';

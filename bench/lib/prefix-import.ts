@@ -33,8 +33,8 @@ export interface ImportOptions {
 }
 
 /**
- * Delay between loading the model and the first request, in ms. A server has a similar delay, in which the engine
- * prepares the memory of its page pool.
+ * Delay between loading the model and the first request, in ms. A server has a similar delay, during which the engine
+ * prepares its page pool's memory.
  */
 const START_MS = 2_000;
 
@@ -102,8 +102,8 @@ const pageFiles = (folder: string): string[] =>
     .map((name) => join(folder, name));
 
 /**
- * Drops the page files from the operating system's page cache. GNU dd does this if it copies nothing and has the flag
- * nocache.
+ * Drops the page files from the operating system's page cache. GNU dd does this when it copies nothing with the nocache
+ * flag.
  */
 function dropFromPageCache(folder: string): void {
   for (const path of pageFiles(folder))

@@ -63,7 +63,7 @@ function bfloatBits(value: number): number {
 }
 
 // Returns `size` equally likely values of a standard normal variable, that is, its quantiles. They are computed by
-// summing the density outwards from the middle, in steps fine enough for noise (about 1e-4).
+// summing the density outward from the middle, in steps fine enough for noise (about 1e-4).
 function normalQuantiles(size: number): Float64Array {
   const values = new Float64Array(size);
   const step = 1 / 4096;
@@ -256,8 +256,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     case 'mxfp4': {
-      // Scales are powers of two: either the one below or the one above the wanted scale, chosen with a probability
-      // that gives the right mean square.
+      // Scales are powers of two: the next one below or above the wanted scale, chosen with a probability that gives
+      // the correct mean square.
       const step = std / rmsOf(MXFP4_LEVELS),
         exponent = Math.floor(Math.log2(step));
       const above = ((step / 2 ** exponent) ** 2 - 1) / 3;

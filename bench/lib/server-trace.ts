@@ -25,7 +25,7 @@ export interface ServerTrace {
   readonly restarted: ServerTraceFigures;
 }
 
-/** Prompt and answer of a stream are too short to be written to disk. */
+/** A stream's prompt and response are too short to be written to disk. */
 const STREAM_TOKENS = 192;
 const STREAM_PROMPT = 16;
 /** Token IDs of prompts are below this number, which is within every vocabulary. */
@@ -102,7 +102,7 @@ class Requests {
   }
 }
 
-/** Streams that generate one answer after another while the conversations run. */
+/** Streams that generate one response after another while the conversations run. */
 class OtherStreams {
   readonly #abort = new AbortController();
   readonly #gaps: number[] = [];
@@ -116,7 +116,7 @@ class OtherStreams {
     this.#loops = Array.from({ length: count }, (_, index) => this.#run(seed * 100_000 + 50_000 + 1_000 * index));
   }
 
-  /** Returns the gaps between tokens. Throws if a stream has failed before. */
+  /** Returns the gaps between tokens. Throws if a stream has failed. */
   async stop(): Promise<readonly number[]> {
     this.#abort.abort();
     await Promise.all(this.#loops);

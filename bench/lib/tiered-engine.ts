@@ -101,7 +101,7 @@ export class TieredEngine {
 
   /**
    * Reads the stored pages of a prompt into memory and pins them until they are released. `organization`: the
-   * organization in whose part of the prefix cache the pages are placed.
+   * organization to whose part of the prefix cache the pages are added.
    */
   async read(prompt: Int32Array, organization = 1): Promise<Prefetched> {
     if (this.client === null) return { tokens: 0, miss: null, release: () => undefined };

@@ -1,4 +1,4 @@
-// llama-server, started for a trace with one of its ways to keep prompts.
+// Starts llama-server for a trace with one of its methods of keeping prompts.
 import type { ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,8 +16,9 @@ import {
 } from './trace-server.js';
 
 /**
- * slots: only what is in the slots (`--cache-ram 0`). memory: the prompt cache in host memory (`--cache-ram`). files: a
- * slot file per conversation (`--slot-save-path`), restored before each request of the conversation and saved after it.
+ * slots: only the prompts in the slots (`--cache-ram 0`). memory: the prompt cache in host memory (`--cache-ram`).
+ * files: a slot file per conversation (`--slot-save-path`), restored before each request of the conversation and saved
+ * after it.
  */
 export type LlamaMode = 'slots' | 'memory' | 'files';
 
@@ -26,7 +27,7 @@ export interface LlamaServerOptions {
   readonly model: string;
   readonly dir: string;
   readonly threads: number;
-  /** Positions of the KV cache, shared by all slots. */
+  /** Number of KV cache positions, shared by all slots. */
   readonly kvTokens: number;
   readonly slots: number;
   readonly mode: LlamaMode;
@@ -34,7 +35,7 @@ export interface LlamaServerOptions {
 
 /** Size of the prompt cache in host memory, in MiB: more than any trace needs. */
 const CACHE_MIB = 8_192;
-/** The slot of the conversations in mode `files`. */
+/** The slot that the conversations use in mode `files`. */
 const SLOT = 0;
 
 interface Chunk {
@@ -101,7 +102,7 @@ export class LlamaServer implements TraceServer {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** Saves or restores the slot of the conversations. Returns the number of bytes. */
+  /** Saves or restores the conversations' slot. Returns the number of bytes. */
   async #slot(action: 'save' | 'restore', filename: string, count: 'n_written' | 'n_read'): Promise<number> {
     const answer = await fetch(`${this.#url}/slots/${SLOT}?action=${action}`, {
       method: 'POST',

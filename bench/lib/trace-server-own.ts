@@ -1,4 +1,4 @@
-// This server, started for a trace with or without the disk tier of its prefix cache.
+// Starts this server for a trace, with or without its prefix cache's disk tier.
 import type { ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,10 +19,11 @@ import {
 
 const KEY = 'bench-prefix-0000000000';
 const NAME = 'bench';
-/** Time in which the server prepares the memory of its page pool, in ms. */
+/** Time for the server to prepare its page pool's memory, in ms. */
 const SETTLE_MS = 2_000;
 const TIER_MS = 120_000;
-/** All pages are on disk if the metrics, which are updated every 2 seconds, do not change for this time, in ms. */
+/** All pages count as written to disk if the metrics, which are updated every 2 seconds, do not change for this
+ * long, in ms. */
 const QUIET_MS = 2_500;
 
 export interface OwnServerOptions {

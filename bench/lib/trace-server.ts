@@ -1,5 +1,5 @@
-// A server that answers completions of token IDs, as a separate process, for comparisons between this server and
-// llama-server over HTTP.
+// A server in a separate process that completes prompts of token IDs. Used to compare this server with llama-server
+// over HTTP.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
@@ -9,20 +9,21 @@ const START_MS = 180_000;
 const STOP_MS = 60_000;
 const POLL_MS = 50;
 
-/** One streamed completion. The times are on the clock of performance.now(). */
+/** One streamed completion. Times are values of performance.now(). */
 export interface Completion {
   readonly tokens: readonly number[];
   readonly firstTokenAt: number;
   readonly cachedTokens: number;
 }
 
-/** What one event of a stream contains. `cached`: number of prompt tokens that were not computed; null: not in it. */
+/** The contents of one stream event. `cached`: number of prompt tokens that were not computed; null if the event
+ * does not include it. */
 export interface StreamEvent {
   readonly tokens: readonly number[];
   readonly cached: number | null;
 }
 
-/** Bytes of KV cache that a server has copied out of its KV cache and back into it, to memory or to files. */
+/** Bytes that a server has copied from its KV cache to memory or files, and back. */
 export interface MovedBytes {
   readonly written: number;
   readonly read: number;
@@ -31,7 +32,7 @@ export interface MovedBytes {
 export interface CompletionRequest {
   readonly prompt: readonly number[];
   readonly maxTokens: number;
-  /** Index of the conversation; null: a stream of other requests. */
+  /** Index of the conversation; null for a stream of other requests. */
   readonly conversation: number | null;
   readonly signal?: AbortSignal | undefined;
   /** Called with the number of tokens that arrived together. */
@@ -40,13 +41,13 @@ export interface CompletionRequest {
 
 /** A server under test. Prompts are token IDs, so that both servers compute exactly the same tokens. */
 export interface TraceServer {
-  /** Starts the server, for the second time with the files of the first. Resolves when it is ready. */
+  /** Starts the server. A second start uses the files of the first. Resolves when the server is ready. */
   start(): Promise<void>;
   complete(request: CompletionRequest): Promise<Completion>;
   moved(): Promise<MovedBytes>;
   /** Shuts the server down gracefully, so that it can save its cache. */
   stop(): Promise<void>;
-  /** Kills the server, if it runs, and removes its files. */
+  /** Kills the server if it is running, and removes its files. */
   close(): void;
 }
 

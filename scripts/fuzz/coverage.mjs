@@ -86,7 +86,7 @@ export function instrumented(source) {
   visit(file);
   let out = '',
     from = 0;
-  // Of insertions at the same position, opening texts stay in tree order, and closing texts are reversed.
+  // Among insertions at the same position, opening texts stay in tree order, and closing texts are reversed.
   inserted
     .map((one, index) => [...one, index])
     .sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[3] - b[3])

@@ -100,7 +100,7 @@ export class Mutator {
         Array.isArray(holder) ? holder.splice(Number(key), 1) : delete holder[key];
         break;
       case 3: {
-        // replace the value with that of another member
+        // replace the value with another member's value
         const [from, name] = places[this.below(places.length)];
         holder[key] = structuredClone(from[name]);
         break;

@@ -20,7 +20,7 @@ const pageOf = (base: string | null): string | null => (base === null ? null : `
 export function alertMessage(incident: Incident, event: AlertEvent, base: string | null): AlertMessage {
   const { id, kind, title, what, process, lookAt, beganAt, endedAt, end, value, threshold } = incident;
   const url = pageOf(base);
-  const more = url === null ? 'State and history: the page "Alerts" of the dashboard.' : `State and history: ${url}`;
+  const more = url === null ? 'State and history: the "Alerts" page of the dashboard.' : `State and history: ${url}`;
   const where = process === null ? [] : [`Process: ${process}`];
   const lines =
     event === 'began'
@@ -59,7 +59,7 @@ export function alertMessage(incident: Incident, event: AlertEvent, base: string
 /** `process`: name of the process that sends the message. */
 export function testMessage(process: string, base: string | null, now: number): AlertMessage {
   const url = pageOf(base);
-  const what = 'An operator has sent this test alert from the dashboard. Nothing is wrong.';
+  const what = 'An operator sent this test alert from the dashboard. Nothing is wrong.';
   return {
     subject: 'Test alert',
     lines: [`What: ${what}`, `Sent: ${moment(now)}`, `Process: ${process}`, ...(url === null ? [] : [url])],

@@ -54,7 +54,7 @@ export function errorRate(
               ? worst.name
               : `${processes.length} processes; most errors on ${worst.name} (${worst.readings.serverErrors} of its ${worst.readings.requests} requests)`,
         lookAt:
-          'The page "All requests" of the dashboard shows the model and the error code of each failed request. The log of the process has the reasons.',
+          'The "All requests" page of the dashboard shows the model and the error code of each failed request. The process log contains the reasons.',
       }),
     },
   ];
@@ -117,7 +117,7 @@ function latency(
             ? worst.name
             : `${processes.length} processes; slowest on ${worst.name} (${duration(worst.value)})`,
       lookAt:
-        'The page "Live" of the dashboard: waiting requests mean more load than the engine can serve; preemptions mean that the KV cache is too small.',
+        'The "Live" page of the dashboard: waiting requests mean that the load exceeds what the engine can serve; preemptions mean that the KV cache is too small.',
     }),
   };
 }

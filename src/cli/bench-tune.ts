@@ -158,7 +158,7 @@ function arithmeticHint({ engine }: Config): string {
   } catch {
     return ''; // The command needs no engine of its own.
   }
-  return "This CPU has AMX. With engine.arithmetic fast, long prompts would be computed faster, but a request's output would depend on the other requests in the batch.\n";
+  return "This CPU has AMX. Setting engine.arithmetic to fast would speed up long prompts, but a request's output would depend on the other requests in the batch.\n";
 }
 
 function operatorApi(values: Values, { admin }: Config): OperatorApi {

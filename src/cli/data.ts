@@ -71,10 +71,10 @@ export async function data(argv: string[]): Promise<number> {
 /** `confirm`: whether to confirm that the current clock is correct. */
 async function sweepState(config: Pick<Config, 'data_dir' | 'database'>, confirm: boolean): Promise<string> {
   if (confirm)
-    return `Confirmed: the time is ${(await confirmClock(config)).toISOString()}. A running server resumes erasing within a minute.`;
+    return `Confirmed: the time is ${(await confirmClock(config)).toISOString()}. A running server resumes deletion within a minute.`;
   const held = await heldSince(config);
-  if (held === null) return 'Erasing is not suspended: expired data is erased.';
-  return `Erasing is suspended: the clock shows ${held.now.toISOString()}, more than a day after the last time that a server stored, ${held.trusted.toISOString()}. If the clock is right, run: monolith data sweep --confirm`;
+  if (held === null) return 'Deletion is not suspended: expired data is deleted.';
+  return `Deletion is suspended: the clock shows ${held.now.toISOString()}, more than a day after the last time stored by a server, ${held.trusted.toISOString()}. If the clock is correct, run: monolith data sweep --confirm`;
 }
 
 function needed(action: string, path: string | undefined, what: string): string {

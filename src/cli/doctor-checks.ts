@@ -165,7 +165,7 @@ async function checkGpu(config: Config): Promise<Finding[]> {
     return [warn('gpu', 'available, but models run on the CPU', 'To use it, set --device auto or --device cuda.')];
   }
   const advice = hasDriver
-    ? 'See docs/internals/gpu.md for a build with CUDA.'
+    ? 'To build with CUDA, see docs/internals/gpu.md.'
     : 'Install the NVIDIA driver, or set --device cpu.';
   return [(wantsGpu ? fail : warn)('gpu', problem, advice)];
 }

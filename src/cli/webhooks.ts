@@ -40,7 +40,7 @@ several endpoints match, nothing changes, and the error lists their IDs.
 
 create and rotate print the signing secret once. After rotate, requests are signed with the new and the old secret for
 --overlap (default 24h, 0 to 30d), so that receivers can be changed one after another. 0 removes the old secret
-immediately. If the server uses the setting secrets.signing_keys, create and rotate need the same setting.
+immediately. If the server uses the secrets.signing_keys setting, create and rotate require the same setting.
 
 deliveries lists the last 50 deliveries to an endpoint, newest first.
 

@@ -555,8 +555,8 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   },
   embedding_dimensions: {
     expects: 'a list of integers from 1',
-    fallback: 'what the model family documents',
-    help: 'Shorter vector lengths that requests for embeddings may ask for with `dimensions`. For models that are trained for it (Matryoshka representation learning).',
+    fallback: 'the lengths documented for the model family',
+    help: 'Shorter vector lengths that embedding requests can select with `dimensions`, for models trained with Matryoshka representation learning.',
   },
   embedding_prompts: {
     expects: 'an object: name → text',
@@ -581,9 +581,9 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   deprecated_at: {
     expects: 'an RFC 3339 time, or null',
     fallback: 'null',
-    help: 'Time from which the model is deprecated.',
+    help: 'Time at which the model becomes deprecated.',
   },
-  retires_at: { expects: 'an RFC 3339 time, or null', fallback: 'null', help: 'Time from which the model is retired.' },
+  retires_at: { expects: 'an RFC 3339 time, or null', fallback: 'null', help: 'Time at which the model is retired.' },
   successor: { expects: 'a model name, or null', fallback: 'null', help: 'Model that clients should use instead.' },
   quantize: {
     expects: '`q8_0`, `q6_k`, `q4_k`, `q4_0`, `fp8`, or null',

@@ -12,7 +12,7 @@ export interface OidcRoles {
   readonly organization: string | null;
   /** Role by value of the claim. If several values match, the highest role applies. */
   readonly roles: Readonly<Record<string, OidcRole>>;
-  /** What to do if no value matches: assign this role, leave the role as it is, or refuse the sign-in. */
+  /** What to do if no value matches: assign this role, keep the role, or refuse the sign-in. */
   readonly default: OidcRole | 'keep' | 'refuse';
   /** Values of the claim that grant operator rights, which are withdrawn without them; null: not controlled. */
   readonly operators: readonly string[] | null;
@@ -62,12 +62,12 @@ export const OIDC_ROLES_HELP: Readonly<Record<keyof OidcRoles, { expects: string
   default: {
     expects: '`refuse`, `keep`, `owner`, `admin`, `developer` or `viewer`',
     fallback: '`refuse`',
-    help: 'What to do if no value matches: refuse the sign-in, leave the role as it is, or assign this role.',
+    help: 'What to do if no value matches: refuse the sign-in, keep the role, or assign this role.',
   },
   organization: {
     expects: 'an organization ID, or null',
     fallback: 'the first organization of the server',
-    help: 'Organization in which the user gets the role. Its ID is on its Settings page.',
+    help: 'Organization in which to assign the role. Its ID is shown on its Settings page.',
   },
   operators: {
     expects: 'a list of values, or null',

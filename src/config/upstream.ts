@@ -125,7 +125,7 @@ export const UPSTREAM_HELP: Readonly<
   thinking_field: {
     expects: '`reasoning_content`, `reasoning` or `none`',
     fallback: '`reasoning_content`',
-    help: 'Field in which the reasoning of earlier turns is sent.',
+    help: 'Field that carries the reasoning of earlier turns.',
   },
   structured_outputs: {
     expects: '`json_schema`, `json_object`, `vllm`, `llama-server`, `monolith` or `none`',

@@ -614,7 +614,7 @@ export const ERRORS = {
   too_many_batches: {
     status: 429,
     meaning: 'The organization has too many unfinished batches.',
-    cause: 'The organization has `batches.per_organization` of them.',
+    cause: 'The organization already has `batches.per_organization` unfinished batches.',
     action: 'Wait until one of them finishes, or cancel one.',
   },
   too_many_attempts: {

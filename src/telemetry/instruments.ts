@@ -102,7 +102,7 @@ export class Instruments {
   );
   private readonly requests = this.counts(
     'monolith_http_requests_total',
-    'HTTP and WebSocket requests, and requests of batches, by status (0 = the client disconnected first) and error code, including errors sent inside a stream.',
+    'HTTP, WebSocket and batch requests by status (0 = the client disconnected first) and error code, including errors sent inside a stream.',
     ['endpoint', 'status', 'code'],
   );
   private readonly rejects = this.counts(
@@ -173,18 +173,16 @@ export class Instruments {
 
   private readonly mcpCalls = this.counts(
     'monolith_mcp_calls_total',
-    'Calls of tools on MCP servers, by outcome: completed, tool_error, http_error or protocol_error.',
+    'Tool calls on MCP servers by outcome: completed, tool_error, http_error or protocol_error.',
     ['outcome'],
   );
   private readonly mcpCallSeconds = this.counted(
-    new HistogramCounts('monolith_mcp_call_seconds', 'Duration of calls of tools on MCP servers.', LATENCY, [
-      'outcome',
-    ]),
+    new HistogramCounts('monolith_mcp_call_seconds', 'Duration of tool calls on MCP servers.', LATENCY, ['outcome']),
   );
 
   private readonly batchRequests = new Gauge({
     name: 'monolith_batch_requests',
-    help: 'Requests of batches that are running or waiting, of all processes that share the database.',
+    help: 'Batch requests that are running or waiting, across all processes that share the database.',
     labelNames: ['state'] as const,
     registers: [this.registry],
     aggregator: 'max',
@@ -303,7 +301,7 @@ export class Instruments {
   );
   private readonly tierPrompts = this.counter(
     'monolith_prompt_cache_tokens_total',
-    'Prompt tokens of started requests by where their KV pages came from: memory, disk, or computed. Only with kv.disk.',
+    'Prompt tokens of started requests by source of their KV pages: memory, disk, or computed. Only with kv.disk.',
     ['model', 'source'],
   );
   private readonly tierUsed = new Gauge({

@@ -1,4 +1,4 @@
-// Tests options.arithmetic: what `fast` requires, how settings select it, and that its results are nearly the same.
+// Tests options.arithmetic: what `fast` requires, how settings select it, and that its results are close to `exact`.
 import t, { type Test } from 'tap';
 import { loadConfig } from '../../src/config/load.js';
 import type { LoadOptions } from '../../src/engine/addon-types.js';

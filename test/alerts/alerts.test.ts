@@ -1,9 +1,9 @@
-// Tests the operators' alerts with a real server, webhook receivers and an SMTP server. An operator is served well if:
-// - one message arrives at every destination when something goes wrong, and one when it is over, and none in between,
-//   also across a restart;
+// Tests the operators' alerts with a real server, webhook receivers and an SMTP server. They check that:
+// - every destination receives one message when an incident starts, one when it ends, and none in between, even across
+//   a restart;
 // - the message says what was measured, the threshold, since when, where, and what to look at;
-// - an unreachable destination is tried again for a limited time, and the page and the log show why it failed;
-// - a wrong setting prevents the start with an error that names it.
+// - delivery to an unreachable destination is retried for a limited time, and the page and the log show why it failed;
+// - an invalid setting prevents the start with an error that names the setting.
 import { createHmac } from 'node:crypto';
 import t from 'tap';
 import type { AlertState, AlertTest } from '../../src/shared/wire/alerts.js';
@@ -17,7 +17,7 @@ t.setTimeout(300_000); // the machine may be busy
 
 const SECRET = 'a secret of sixteen characters or more';
 const KEY = 'test-key-0123456789';
-/** Nothing is measured, and everything is fast. */
+/** Nothing is measured, and incidents end without delay. */
 const QUIET = {
   error_rate: null,
   disk_free_bytes: 0,
@@ -27,7 +27,7 @@ const QUIET = {
   min_requests: 5,
   clear_s: 0,
 };
-/** More free space than any disk has, so that an alert begins immediately. */
+/** A threshold above any disk's free space, so that an alert starts immediately. */
 const FULL_DISK = { ...QUIET, disk_free_bytes: 2 ** 50 };
 
 async function ask(url: string, model: string): Promise<number> {
@@ -70,7 +70,7 @@ t.test('an incident sends one message when it begins and one when it ends, also 
   const mails = (): ReceivedMail[] => mail.mails.filter(({ to }) => to.includes('ops@example.com'));
   const counts = (): number[] => [mails().length, hook.taken.length, slack.taken.length];
 
-  // concurrently, because all must end within the window
+  // concurrently, because all requests must finish within the window
   const fail = async (count: number): Promise<void> => {
     const statuses = await Promise.all(Array.from({ length: count }, () => ask(dashboard.url, 'gone-1.0')));
     t.same(new Set(statuses), new Set([503]));

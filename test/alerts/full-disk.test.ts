@@ -1,4 +1,4 @@
-// Tests that alerts are sent while the disk is full, once, and stored when there is space again.
+// Tests that each alert is sent once while the disk is full, and stored when there is space again.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

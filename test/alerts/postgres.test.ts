@@ -60,7 +60,7 @@ t.test('one process at a time has the lease to send alerts', async (t) => {
 
   await expire(b.lease);
   const taken = await Promise.all([a.processes.report(READINGS, false), c.processes.report(READINGS, true)]);
-  t.same(taken, [false, true], 'when its holder gives no sign of life, another process takes the lease');
+  t.same(taken, [false, true], 'when its holder sends no heartbeats, another process takes the lease');
   t.equal(await b.store.change(incident.id, (one) => ({ ...one, endedAt: 2 })), null);
   const [, lost] = await c.processes.all();
   t.match(lost, { name: 'b', alive: false, leads: false });
@@ -77,7 +77,7 @@ t.test('one process at a time has the lease to send alerts', async (t) => {
   t.same(
     (await a.processes.all()).map(({ name }) => name),
     ['a'],
-    'a process that ends regularly is not down',
+    'a process that shuts down normally is not down',
   );
   t.equal(await a.processes.report(READINGS, false), true, 'and frees the lease immediately');
   for (const { lease } of [a, b, c]) await lease.close();

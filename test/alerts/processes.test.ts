@@ -1,5 +1,5 @@
 // Tests the alert that a process is down, with two real server processes that share PostgreSQL and Redis. Whichever
-// process sends the alerts is killed. The other one must report that exactly once, and its return exactly once.
+// process sends the alerts is killed. The other process must report the loss exactly once, and the return exactly once.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -67,7 +67,7 @@ t.test(
     t.ok(await eventually(() => hook.taken.length > 0, 60_000), 'the other process reports it');
     t.match(hook.bodies()[0], {
       type: 'alert.began',
-      incident: { kind: 'down', title: `Process down: ${sender}`, process: sender, what: /no sign of life since/ },
+      incident: { kind: 'down', title: `Process down: ${sender}`, process: sender, what: /no heartbeat since/ },
     });
     await new Promise((done) => setTimeout(done, 3_000));
     t.equal(hook.taken.length, 1, 'once');

@@ -1,4 +1,5 @@
-// Tests when incidents begin and end, with prescribed conditions and clock, a real database and a real receiver.
+// Tests when incidents start and end, with conditions and a clock that the test controls, a real database and a real
+// receiver.
 import t, { type Test } from 'tap';
 import { AlertWatch } from '../../src/alerts/alert-watch.js';
 import { budgetKey } from '../../src/alerts/budget-conditions.js';

@@ -129,7 +129,7 @@ t.test('every command has its own help, with examples', async (t) => {
   }
 });
 
-t.test('inspect describes a model file and says why it cannot be served', async (t) => {
+t.test('inspect describes a model file and reports why it cannot be served', async (t) => {
   const report = await command(['inspect', embeddedModel]);
   t.equal(report.status, 0);
   for (const word of ['llama', 'Q8_0', 'KV pages', 'general.architecture']) t.match(report.out, word);

@@ -123,7 +123,7 @@ t.test('a private address is refused if only public ones are allowed', async (t)
 t.test("a command without the server's choice of keys is refused and changes no key", async (t) => {
   const [{ id }] = (await listed()) as unknown as [WebhookObject];
   const other = commandHost(t, { ...ENV, HOME: folder, MONOLITH_SECRETS_SIGNING_KEYS: 'ab'.repeat(32) });
-  const refused = { status: 1, out: '', err: /does not use the setting secrets\.signing_keys/ };
+  const refused = { status: 1, out: '', err: /does not use the secrets\.signing_keys setting/ };
   t.match(await other(['webhooks', 'create', 'http://sealed.example', ...own]), refused);
   t.match(await other(['webhooks', 'rotate', id]), refused);
   t.match(await webhooks('rotate', id), { status: 0 }, "the server's key is still the current one");

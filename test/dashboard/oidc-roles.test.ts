@@ -133,7 +133,7 @@ onBothStores((t, store) =>
     const entries = async (path: string): Promise<AuditEntry[]> =>
       (await owner.get<ListPage<AuditEntry>>(`${path}/audit-log?limit=100`)).data;
 
-    // A new user joins the organization instead of getting a new one.
+    // A new user joins the organization instead of getting a new organization.
     const { client: ada } = await come('ada', ['other', 'llm-admins']);
     const me = await ada.get<Me>('/me');
     t.match(me, { user: { operator: false }, organizations: [{ id: org, role: 'admin' }] });
@@ -236,7 +236,8 @@ onBothStores((t, store) =>
       'roles in other organizations stay',
     );
 
-    // Once the first organization is deleted, nobody joins the next one by default. The sign-in itself succeeds.
+    // Once the first organization is deleted, nobody joins the next organization by default. The sign-in itself
+    // succeeds.
     await restart(ROLES);
     const boss = (await come('second', ['llm-owners', 'llm-operators'])).client;
     await boss.delete(`/organizations/${org}`);

@@ -161,7 +161,7 @@ t.test('each recovery code works once', async (t) => {
   await signIn(dashboard.client(), recovery.pop() ?? '');
 });
 
-t.test('wrong codes are counted per user, whatever the client address', async (t) => {
+t.test('wrong codes are counted per user, regardless of the client address', async (t) => {
   await forget();
   const client = dashboard.client();
   const ticket = await ticketFor(client);

@@ -1,5 +1,5 @@
 // Tests service accounts on a real server, on LMDB and on PostgreSQL: who manages them, what their keys may do, where
-// their names appear, and that they are no users.
+// their names appear, and that they are not users.
 import t from 'tap';
 import type { ApiKeyObject, CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import type { ListPage } from '../../src/shared/wire/list.js';

@@ -66,7 +66,7 @@ t.test('sign-up is open while the server listens only on the loopback address', 
     t.match(await client.patch<Me>('/me', { name: 'Ada L.' }), { user: { name: 'Ada L.' } });
   });
 
-  t.test('an invalid sign-up names every invalid field at once', async (t) => {
+  t.test('an invalid sign-up names all invalid fields', async (t) => {
     t.match(await refusal(dashboard.client().signUp({ email: 'ana@', password: 'short' })), {
       status: 422,
       param: 'email',

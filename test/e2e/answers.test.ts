@@ -48,7 +48,7 @@ t.test('the embedded models write no stray markers and no repetition loops', asy
   t.same(faults, []);
 });
 
-t.test('a model cannot write the tool-response marker, even with a strong logit bias towards it', async (t) => {
+t.test('a model cannot write the tool-response marker, even with a strong logit bias toward it', async (t) => {
   const server = await startMonolith();
   t.teardown(() => server.stop());
   const post = async (path: string, body: object): Promise<unknown> =>

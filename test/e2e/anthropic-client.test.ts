@@ -508,7 +508,7 @@ t.test('the tool runner of the client completes the tool loop', async (t) => {
   t.same(asked, ['Oslo', 'Oslo']);
 });
 
-t.test('unless truncated, a response matches the requested schema, whatever the model prefers', async (t) => {
+t.test('unless truncated, a response matches the requested schema, regardless of what the model prefers', async (t) => {
   for (const letter of ['F', 'I']) {
     const request = {
       ...plain,

@@ -1,5 +1,5 @@
 // Tests the results of a batch of messages that are larger than all buffers: a slow client receives all of them, and
-// notices that something is missing if the batch is deleted meanwhile.
+// detects that results are missing if the batch is deleted in the meantime.
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import t from 'tap';

@@ -1,5 +1,5 @@
-// Tests a batch that two server processes run together on a shared PostgreSQL. One of them is killed while it runs
-// requests; the other one takes them over when their leases expire.
+// Tests a batch that two server processes run together on a shared PostgreSQL. One process is killed while it runs
+// requests; the other process takes over these requests when their leases expire.
 import OpenAI, { toFile } from 'openai';
 import t from 'tap';
 import { leaveOutIf } from '../support/needed-programs.js';

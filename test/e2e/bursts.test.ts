@@ -1,5 +1,5 @@
 // Sends bursts over hundreds of sockets, to one and to two HTTP workers. The limits must admit exactly the allowed
-// number of requests, and refused requests must not count towards any limit. The official clients must wait for as long
+// number of requests, and refused requests must not count toward any limit. The official clients must wait for as long
 // as the response requires.
 import { Agent, request } from 'node:http';
 import Anthropic from '@anthropic-ai/sdk';

@@ -236,7 +236,7 @@ t.test('runTools of the official client completes the tool loop, streamed or not
 
 const Person = z.object({ name: z.string(), age: z.number().int(), tags: z.array(z.string()) });
 
-t.test('structured output parses with a zod schema, whatever the model would write', async (t) => {
+t.test('structured output parses with a zod schema, regardless of what the model would write', async (t) => {
   const response_format = zodResponseFormat(Person, 'person');
   const ada = { name: 'Ada', age: 36, tags: ['math', 'engines'] };
   const parsed = await client.chat.completions.parse({ ...base, messages: ask('J'), response_format });

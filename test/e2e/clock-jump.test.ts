@@ -61,7 +61,7 @@ t.test('deletes nothing until an operator confirms the time', async (t) => {
   t.match(ahead.log(), /clock more than a day ahead of the last stored time: erasing of expired data is suspended/);
   t.match(
     sweep(),
-    /^Erasing is suspended: the clock shows .* If the clock is right, run: monolith data sweep --confirm/,
+    /^Deletion is suspended: the clock shows .* If the clock is correct, run: monolith data sweep --confirm/,
     'the sweep command reports the suspension while a server runs',
   );
   await ahead.stop();
@@ -72,7 +72,7 @@ t.test('deletes nothing until an operator confirms the time', async (t) => {
   t.equal((await ready(right, TOKEN)).erasure, undefined);
   await right.stop();
 
-  t.match(sweep('--confirm'), /^Confirmed: the time is 20.*A running server resumes erasing within a minute/);
+  t.match(sweep('--confirm'), /^Confirmed: the time is 20.*A running server resumes deletion within a minute/);
   const confirmed = await start(AHEAD);
   t.equal((await ready(confirmed, TOKEN)).erasure, undefined);
   t.ok(await eventually(async () => (await stored()) === 0));

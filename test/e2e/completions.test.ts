@@ -422,7 +422,7 @@ t.test('/detokenize reverses /tokenize; /health and /version respond', async (t)
     ).body;
   for (const { id, text, tokens } of golden.prompts.filter((one) => one.text === one.text.normalize('NFC')))
     t.same((await tokenized(text)).tokens, tokens, id);
-  // llama.cpp leaves decomposed Unicode text as it is. Qwen's own tokenizer composes it first, and so does this server.
+  // llama.cpp does not normalize decomposed Unicode text. Qwen's own tokenizer and this server compose it first.
   const { text, tokens } = golden.prompts.find(({ id }) => id === 'unicode')!;
   const composed = text.normalize('NFC');
   t.not(text, composed);

@@ -1,5 +1,5 @@
 // Runs the whole server with a model on an emulated GPU, which executes the CUDA backend's own kernels and host code,
-// but very slowly. Clients must see the same behaviour as on the CPU. Part of npm run test:slow.
+// but very slowly. Clients must see the same behavior as on the CPU. Part of npm run test:slow.
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t from 'tap';

@@ -1,5 +1,5 @@
-// Tests files and uploads with the official clients: the oldest and newest supported version of OpenAI's, and
-// Anthropic's. Also tests requests of all formats that refer to files.
+// Tests files and uploads with the official clients: the oldest and newest supported versions of OpenAI's client, and
+// Anthropic's client. Also tests requests of all formats that refer to files.
 import { createHash } from 'node:crypto';
 import { connect } from 'node:net';
 import Anthropic, { toFile as toAnthropicFile } from '@anthropic-ai/sdk';

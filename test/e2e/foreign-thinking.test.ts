@@ -76,7 +76,7 @@ const input = (...items: object[]): object[] => [
   { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Paris.' }] },
   { role: 'user', content: 'A: and now?' },
 ];
-/** Returns the total number of prompt tokens in a Messages response, including cached ones. */
+/** Returns the total number of prompt tokens in a Messages response, including cached tokens. */
 const promptOf = ({ body: { usage } }: Answer): number =>
   (usage?.input_tokens ?? NaN) + (usage?.cache_read_input_tokens ?? 0);
 const logOf = (server: Monolith): string[] =>

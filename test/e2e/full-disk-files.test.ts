@@ -49,8 +49,8 @@ t.test('on a full disk, files and batches are refused with 503, and a running ba
   const file = await upload(input);
   const batch = await createBatch(file.id);
   t.ok(await eventually(async () => (await openai.batches.retrieve(batch.id)).status === 'in_progress', 60_000));
-  // A commit in progress would fail at its last step, which a full disk does not do. While the request runs, there are
-  // few commits.
+  // Wait until commits are rare. If the disk became full during a commit, the commit would fail at its last step, which
+  // does not happen on a real full disk.
   await new Promise((resolve) => setTimeout(resolve, 500));
   writeFileSync(full, '');
   await t.rejects(upload('small'), REFUSED);

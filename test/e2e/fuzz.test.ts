@@ -1,5 +1,5 @@
 // Sends mutated requests to every endpoint that takes a body. Each request must get a JSON response in its API's error
-// format, with a documented status and code. Afterwards, the server must still work and hold no resources for these
+// format, with a documented status and code. After that, the server must still work and hold no resources for these
 // requests.
 import t from 'tap';
 import { ERRORS, ERROR_TYPES, type ErrorCode } from '../../src/shared/error-codes.js';

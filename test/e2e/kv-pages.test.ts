@@ -1,6 +1,6 @@
-// KV pages on disk: a stored response is continued after a restart, after kill -9 and after its model was unloaded,
-// without computing its prompt again; the answers are the same as without the tier. Deleting a response erases its
-// pages. Other organizations never use them.
+// Tests KV pages on disk: a stored response can be continued after a restart, after kill -9 and after its model was
+// unloaded, without computing its prompt again, and the output is the same as without the tier. Deleting a response
+// erases its pages. Other organizations never use these pages.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { once } from 'node:events';
@@ -48,7 +48,7 @@ const started = (folder: string, disk: Disk = 'stored'): Promise<Monolith> =>
 const metric = async (server: Monolith, name: string): Promise<number> => (await server.metrics()).get(name) ?? 0;
 const WRITTEN = 'monolith_kv_disk_pages_total{event="written"}';
 
-/** The model's files have been hashed. */
+/** Waits until the model's files have been hashed. */
 const isReady = (server: Monolith): Promise<boolean> =>
   eventually(() => server.log().includes('KV pages on disk are available'));
 

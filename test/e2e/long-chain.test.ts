@@ -1,5 +1,5 @@
 // Many concurrent requests continue conversations far longer than any context, which are truncated for the model. The
-// server must free the data it has read as soon as the prompt is built, and the data it will store must count towards
+// server must free the data it has read as soon as the prompt is built, and the data it will store must count toward
 // the memory limit while it is in memory. Otherwise, a hundred such requests would exhaust the heap.
 import t from 'tap';
 import type { StoredConversation } from '../../src/shared/wire/stored-responses.js';

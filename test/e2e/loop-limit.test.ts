@@ -1,6 +1,6 @@
 // A client sends large requests to a real server, which rejects all of them. The event-loop time of these requests must
-// count towards the organization's limit in every API format, and both the operator and the organization must be able
-// to see it. Also tests the size limit for headers with several HTTP workers.
+// count toward the organization's limit in every API format, and both the operator and the organization must be able to
+// see it. Also tests the size limit for headers with several HTTP workers.
 import t from 'tap';
 import { withoutThreads } from '../support/http-server.js';
 import { WebSocket } from 'ws';
@@ -66,7 +66,7 @@ for (const [path, body] of Object.entries(BODIES)) {
   });
 }
 
-t.test('storing, reading and continuing a long conversation counts towards the event-loop limit', async (t) => {
+t.test('storing, reading and continuing a long conversation counts toward the event-loop limit', async (t) => {
   const data = dataFolder();
   const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_EVENT_LOOP_MS: '1' } });
   t.teardown(async () => {
@@ -106,7 +106,7 @@ t.test('storing, reading and continuing a long conversation counts towards the e
   const items = `/v1/responses/${long.body.id}/input_items`;
   let read = 0;
   while ((await ask(items, null)).status === 200 && read < 500) read++;
-  t.ok(read < 500, 'reading the conversation counts towards the limit');
+  t.ok(read < 500, 'reading the conversation counts toward the limit');
   for (const [path, body] of [
     [items, null],
     ['/v1/responses', { previous_response_id: long.body.id, input: 'A: hi' }],

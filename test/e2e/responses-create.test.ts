@@ -463,7 +463,7 @@ t.test('images remain part of a response chain', async (t) => {
     ],
   });
   t.equal(third.usage!.input_tokens, resent.usage!.input_tokens);
-  t.ok(third.usage!.input_tokens > without.usage!.input_tokens, 'the image counts towards the input tokens');
+  t.ok(third.usage!.input_tokens > without.usage!.input_tokens, 'the image counts toward the input tokens');
   t.ok(third.usage!.input_tokens_details.cached_tokens > 0);
   await t.rejects(
     see({ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] }] }),

@@ -103,7 +103,7 @@ for (const release of releases) {
     const url = await postgres.create();
     const dump = gunzipSync(readFileSync(join(folder, `${release}.sql.gz`))).toString();
     await postgres.ask(url, dump.replace(/^\\.*$/gm, '')); // psql's own commands
-    // Moves the stored times, because PostgreSQL's clock decides what has expired.
+    // Moves the stored times, because PostgreSQL's clock determines what has expired.
     const sinceS = Math.floor(sinceMs / 1000);
     await postgres.ask(
       url,

@@ -61,7 +61,7 @@ t.test('loading a model logs its file, progress and result', async (t) => {
 
 t.test('the bytes of weights in huge pages are logged when they are known', async (t) => {
   const path = join(t.testdir(), 'huge.gguf');
-  // Each matrix of the feed-forward layers has 8 MiB.
+  // Each matrix of the feed-forward layers takes 8 MiB.
   const shape = { embedding: 1_024, feedForward: 8_192, layers: 1, heads: 8, kvHeads: 8, headSize: 128 };
   await makeModel({ preset: 'tiny', type: 'q8_0', shape, out: path });
   const pool = new ModelPool(loadOptions);
@@ -88,7 +88,7 @@ t.test('the bytes of weights in huge pages are logged when they are known', asyn
 });
 
 const skip = loadAddon().isas.includes('amx') ? false : 'no AMX';
-t.test('the log says once for all models that results depend on the batch', { skip }, async (t) => {
+t.test('the log reports once for all models that results depend on the batch', { skip }, async (t) => {
   const pool = new ModelPool({ ...loadOptions, arithmetic: 'fast', batchInvariant: false });
   t.teardown(() => pool.close());
   for (const model of readCatalog().slice(0, 3)) pool.add(model);

@@ -16,7 +16,7 @@ class Bench {
     });
   }
 
-  /** Ends the oldest running job and lets the next one start. */
+  /** Ends the oldest running job and lets the next job start. */
   async next(): Promise<void> {
     this.#ends.shift()?.();
     for (let turns = 0; turns < 3; turns++) await new Promise(setImmediate);
@@ -83,7 +83,7 @@ t.test('the queue is bounded', async (t) => {
   await Promise.all(kept);
 });
 
-t.test('no organization has two slots while a waiting one has none', async (t) => {
+t.test('no organization has two slots while a waiting organization has none', async (t) => {
   const bench = new Bench(new FairSlots(2, 'tests', 100));
   const all = Promise.all(['a', 'a', 'a', 'a', 'b', 'b', 'b'].map((organization) => bench.add(organization)));
   for (let i = 0; i < 4; i++) await bench.next();

@@ -100,7 +100,7 @@ t.test('detects the four formats by their bytes', async (t) => {
   );
 });
 
-t.test('returns messages unchanged without images or with loaded ones', async (t) => {
+t.test('returns messages without images, or with loaded images, unchanged', async (t) => {
   const loader = createImageLoader(configWith({}).images);
   const messages: Message[] = [
     { role: 'system', content: 'x' },

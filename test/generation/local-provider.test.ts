@@ -357,7 +357,7 @@ t.test("refuses images with the parameter's name, or replaces them with a note",
   });
 });
 
-t.test('no response is longer than a client library can read, whatever the context window', async (t) => {
+t.test('no response is longer than a client library can read, regardless of the context window', async (t) => {
   const path = join(t.testdir(), 'script.gguf');
   writeScriptModel(path, { context: 70_000 });
   const wide = new Engine(await loadAddon().load('wide', path, { ...loadOptions, maxContext: 0 }, () => {}));

@@ -123,7 +123,7 @@ t.test('hostName() removes the port and normalizes the name', (t) => {
   t.end();
 });
 
-t.test("paths under /api have Ollama's errors, and paths that only begin alike do not", (t) => {
+t.test("paths under /api have Ollama's errors, and paths that merely start with the same letters do not", (t) => {
   const format = (path: string): string => errorFormatOf(path, () => '');
   for (const path of ['/api', '/api/', '/api/chat', '/api/none']) t.equal(format(path), 'ollama', path);
   for (const path of ['/apis', '/api-docs', '/dashboard/api/me', '/admin/api/models', '/v1/api/chat'])

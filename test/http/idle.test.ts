@@ -1,6 +1,6 @@
 // Tests the idle timeouts. The HTTP library closes connections that send no complete request within 20 seconds, and
-// idle ones 32 seconds after a response. Waiting for the model does not count as idle, and a request body may pause for
-// longer.
+// idle connections 32 seconds after a response. Waiting for the model does not count as idle, and a request body may
+// pause for longer.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';

@@ -1,4 +1,4 @@
-// Tests large responses. Each is held in memory only once and counts towards a memory budget. Slow readers are
+// Tests large responses. Each is held in memory only once and counts toward a memory budget. Slow readers are
 // disconnected, and responses above the limit are refused.
 import { createHash } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
@@ -67,7 +67,7 @@ const turns = async (): Promise<void> => {
 const errorOf = async (response: Response): Promise<{ code: string; message: string }> =>
   ((await response.json()) as { error: { code: string; message: string } }).error;
 
-t.test('large responses arrive complete, however the client reads', async (t) => {
+t.test('large responses arrive complete, regardless of how the client reads', async (t) => {
   const server = await startRoutes(routes);
   t.teardown(() => server.close());
   const wanted = `{"a":${JSON.stringify(long(12 * MIB))}}`;

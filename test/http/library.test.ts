@@ -97,7 +97,7 @@ async function startFailing(node: string, settings: Record<string, string>): Pro
   return `${String(code)} ${written}`;
 }
 
-t.test('the HTTP server is chosen, and the log says why', { timeout: 120_000 }, async (t) => {
+t.test('the HTTP server is selected, and the log reports why', { timeout: 120_000 }, async (t) => {
   // The process selects an HTTP server and then exits because it finds no model file.
   const failing = { MONOLITH_PORT: '0', MONOLITH_MODEL: 'none=/nowhere/none.gguf', MONOLITH_HTTP_SERVER: 'auto' };
   const here = await startFailing(process.execPath, failing);

@@ -232,7 +232,7 @@ t.test('a server limits the memory of request bodies and frees them once read', 
     t.equal(
       (await server.fetch('/v1/chat/completions', gzip)).status,
       503,
-      'decompressed bytes count towards the budget',
+      'decompressed bytes count toward the budget',
     );
     t.equal((await server.post('/v1/chat/completions', { a: 1 })).status, 200, 'a small body still fits');
     for (const socket of waiting) socket.destroy();

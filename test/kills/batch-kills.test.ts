@@ -6,7 +6,7 @@ t.setTimeout(600_000); // the machine may be busy
 
 const ROUNDS = 5;
 
-t.test('every request of a batch gets exactly one result although the server is killed', async (t) => {
+t.test('every request of a batch gets exactly one result even if the server is killed', async (t) => {
   const seed = Math.floor(Math.random() * 1_000_000);
   const { problems, batches, stored, interrupted } = await batchKillRounds(ROUNDS, seed);
   t.same(problems, [], `seed ${seed}`);

@@ -142,7 +142,7 @@ interface Row {
   readonly batch: { readonly phase: string; readonly inputFileId: string | null };
 }
 
-/** Compares the stored results with those in `seen`, and adds new ones to it. The server must not be running. */
+/** Compares the stored results with those in `seen`, and adds new results to it. The server must not be running. */
 function checkStored(data: string, seen: Map<string, string>): Promise<{ problems: string[]; running: number }> {
   return inside(data, async (store) => {
     const problems: string[] = [];

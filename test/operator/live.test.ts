@@ -153,7 +153,7 @@ for (const threads of [1, 2]) {
       ttft_ms: { count: 4 },
     });
     t.ok(last.engines[0]!.ttft_ms!.p50 > 0 && last.engines[0]!.itl_ms!.count > 4);
-    t.equal(last.engines[0]!.tpot_ms!.count, last.engines[0]!.itl_ms!.count, 'every token counts towards its time');
+    t.equal(last.engines[0]!.tpot_ms!.count, last.engines[0]!.itl_ms!.count, 'every token counts toward its time');
     const { step_ms, batch_rows, prefill_tokens_per_s, decode_tokens_per_s } = busy.engines[0]!;
     t.ok(
       step_ms! > 0 && batch_rows >= 1 && prefill_tokens_per_s > 0 && decode_tokens_per_s > 0,

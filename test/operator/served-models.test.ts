@@ -1,6 +1,6 @@
 // Tests serving a downloaded model without a restart, with one and with several HTTP workers. An operator or the
-// command line adds the model under a name of its own. The model is kept across restarts, removed while requests are
-// running, or refused with a reason.
+// command line adds the model under a new name. The model is kept across restarts, removed while requests are running,
+// or refused with a reason.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

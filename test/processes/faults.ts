@@ -9,8 +9,8 @@ const WAYS: readonly (Way | 'reset')[] = ['cut', 'held', 'deaf', 'slow', 'reset'
 const ENGINES = ['state', 'counters'] as const;
 
 /**
- * Maximum duration of a connection failure. Longer than the servers' timeout for Redis and shorter than the one for the
- * database (service.ts).
+ * Maximum duration of a connection failure. Longer than the servers' timeout for Redis and shorter than their timeout
+ * for the database (service.ts).
  */
 const LONGEST_MS = 1_500;
 

@@ -3,7 +3,7 @@
 // so that a failing round can be analyzed.
 
 /**
- * The clients' operations. `hold`: a stream from which the client disconnects; `ask`: a request that counts towards the
+ * The clients' operations. `hold`: a stream from which the client disconnects; `ask`: a request that counts toward the
  * requests per minute.
  */
 export type What =

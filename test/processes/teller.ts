@@ -33,7 +33,7 @@ export async function startTeller(note: (generation: Generation) => void): Promi
     const [n, , gapMs = 0] = prompt.slice(1).split(' ').map(Number) as [number, number, number];
     const generation: Generation = { kind: 'generation', n, from: performance.now(), to: Infinity, messages };
     note(generation);
-    // Called when the output is complete, and when the client disconnects or is killed. From then on, its slot may be
+    // Called when the output is complete, and when the client disconnects or is killed. After that, its slot may be
     // given to another request.
     const over = (): void => {
       generation.to = Math.min(generation.to, performance.now());

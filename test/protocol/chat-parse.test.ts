@@ -388,7 +388,7 @@ t.test('a structural error takes precedence over a content error, in any order',
   t.equal(outcome({ ...base, temperature: 9, zzz: 1, stop: 5 }), '400 invalid_type stop');
 });
 
-t.test('every field is parsed and unknown ones are listed', async (t) => {
+t.test('every field is parsed, and unknown fields are listed', async (t) => {
   const chat = parseChat({
     ...base,
     max_tokens: 5,

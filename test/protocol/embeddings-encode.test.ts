@@ -30,7 +30,7 @@ t.test('a vector is scaled to length 1, and a zero vector stays as it is', async
   t.same(normalized(new Float32Array(2)), new Float32Array(2));
 });
 
-t.test('a relevance is between 0 and 1, also for extreme scores', async (t) => {
+t.test('a relevance is between 0 and 1, even for extreme scores', async (t) => {
   t.equal(relevance(Float32Array.of(0), 0), 0.5);
   t.equal(relevance(Float32Array.of(-1_000), 0), 0);
   t.equal(relevance(Float32Array.of(1_000), 0), 1);

@@ -17,7 +17,7 @@ const finished: ChoiceEvent = {
   timings: { prefillMs: 1, decodeMs: 1 },
 };
 
-/** Events to try at each stage. allowed() returns the indices of those that may come next. */
+/** Events to try at each stage. allowed() returns the indices of the events that may come next. */
 const ALL: readonly ChoiceEvent[] = [
   text,
   started(0),

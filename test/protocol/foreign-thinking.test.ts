@@ -182,7 +182,7 @@ const reasoning = (encrypted_content: string | null, more: object = {}) => ({
   ...more,
 });
 
-t.test('responses: a foreign item is left out completely and listed; an unsealed one is used', async (t) => {
+t.test('responses: a foreign item is left out completely and listed; an unsealed item is used', async (t) => {
   for (const sealed of ['gAAAAABo', removed.seal('reasoning', 'x', here), '']) {
     const read = responses([user, reasoning(sealed), call, output]);
     t.same(read.places, ['input[1]']);

@@ -82,7 +82,7 @@ t.test('ends a thread whose decompressed data takes too much memory', async (t) 
   let peak = before;
   const timer = setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 20);
   await t.rejects(read(zeros, { bufferBytes: 64 * 1024 ** 2 }), refusal('file_too_large', /too much memory/));
-  // PDF.js decodes this one itself.
+  // PDF.js itself decodes this filter.
   const runs = pdfOf([{ content: Buffer.alloc(8 * 1024 ** 2, '\x81 ', 'latin1'), filter: '/RunLengthDecode' }]);
   await t.rejects(read(runs, { bufferBytes: 64 * 1024 ** 2 }), refusal('file_too_large', /too much memory/));
   clearInterval(timer);

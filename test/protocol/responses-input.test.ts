@@ -508,7 +508,7 @@ t.test('a chain that is too long to read is refused', async (t) => {
   t.equal(
     outcome('x', { chain: [many, many] }),
     '422 response_not_usable previous_response_id',
-    'items without text count towards the limit as well',
+    'items without text count toward the limit as well',
   );
   const items = [stored({ ...said(long.repeat(30)), id: 'msg_x' })];
   const references = (count: number) => Array.from({ length: count }, () => ({ type: 'item_reference', id: 'msg_x' }));
@@ -516,7 +516,7 @@ t.test('a chain that is too long to read is refused', async (t) => {
   t.equal(
     outcome(references(3), { items }),
     '422 response_not_usable input[2]',
-    'references count towards the limit too',
+    'references count toward the limit too',
   );
 });
 

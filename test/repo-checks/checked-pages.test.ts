@@ -1,4 +1,4 @@
-// Every page of the dashboard is checked for accessibility (checkLook() in test/support/browser.ts) in some page test.
+// Checks that some page test checks each dashboard page for accessibility (checkLook() in test/support/browser.ts).
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

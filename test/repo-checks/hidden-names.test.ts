@@ -1,6 +1,6 @@
 // Quick builds compile several files of a folder together (native/CMakeLists.txt). If one file's anonymous namespace
-// declares a constant or type with the same name as one in an outer namespace, the other files would then use the wrong
-// declaration, without an error.
+// declares a constant or type with the same name as a declaration in an outer namespace, the other files would use the
+// wrong declaration without an error.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -9,7 +9,7 @@ const native = join(import.meta.dirname, '..', '..', '..', 'native');
 const read = (file: string): string => readFileSync(join(native, file), 'utf8');
 const files = readdirSync(native, { recursive: true, encoding: 'utf8' });
 
-/** Names of the constants and types that are declared at the beginning of a line. */
+/** Names of the constants and types that are declared at the start of a line. */
 function namesIn(text: string): string[] {
   return text.split('\n').flatMap((line) => {
     const type = /^(?:struct|class|enum class|using) (\w+)\b(?!.*;\s*$)/.exec(line)?.[1];

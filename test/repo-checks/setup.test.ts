@@ -108,7 +108,7 @@ t.test('installs programs as root, asks first on a terminal, and otherwise only 
   t.same(missingBuildPackages(having('cmake', 'clang++', 'make')), [], 'Ninja is optional');
 });
 
-t.test('names the tests that need a missing program, also those that import it indirectly', async (t) => {
+t.test('names the tests that need a missing program, including tests that import it indirectly', async (t) => {
   const { missingTestPrograms } = await script<{
     missingTestPrograms(files: string[], programs: object[]): { package: string; tests: string[] }[];
   }>('tools');

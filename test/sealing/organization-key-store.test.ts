@@ -1,4 +1,4 @@
-// The sealed keys of organizations, in the data directory and in the shared database.
+// Tests organizations' sealed keys, in the data directory and in the shared database.
 import t, { type Test } from 'tap';
 import type { OrganizationKeyStore } from '../../src/accounts/sealing/organization-key-store.js';
 import { LmdbOrganizationKeyStore } from '../../src/storage/lmdb/accounts/organization-key-store.js';

@@ -49,7 +49,7 @@ t.test('numbers that JavaScript represents exactly are written by JSON.stringify
   t.end();
 });
 
-t.test('stringifyAsWritten() keeps the spelling of every number, also in a copy with other names', (t) => {
+t.test('stringifyAsWritten() keeps the spelling of every number, even in a copy with other names', (t) => {
   const text = '{"a":[1.0,1e3,0.50,-0.0,7],"b":{"c":9007199254740993,"d":"1.0"}}';
   const value = parseExact(text) as { a: number[]; b: { c: number } };
   t.equal(stringifyAsWritten(value), text);
@@ -94,7 +94,7 @@ t.test('a copy and a changed object keep the order of members', (t) => {
   t.end();
 });
 
-t.test('if several members have the same name, the last one counts', (t) => {
+t.test('if several members have the same name, the last member counts', (t) => {
   t.equal(again('{"a":9007199254740993,"a":1}'), '{"a":1}');
   t.equal(again('{"a":1,"a":9007199254740993}'), '{"a":9007199254740993}');
   t.equal(again('{"a":[9007199254740993,2],"a":{"0":5}}'), '{"a":{"0":5}}');

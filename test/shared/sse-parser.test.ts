@@ -43,7 +43,7 @@ const cut = <T extends Uint8Array | string>(whole: T, size: number): T[] => {
   return parts;
 };
 
-t.test('gives the same events however the bytes or the text are split', async (t) => {
+t.test('gives the same events regardless of how the bytes or the text are split', async (t) => {
   const bytes = new TextEncoder().encode(text);
   for (let size = 1; size <= bytes.length; size++) {
     t.same(read(cut(bytes, size)), expected, `TextDecoder, ${size} bytes`);

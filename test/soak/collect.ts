@@ -13,7 +13,7 @@ import type { Isolate } from './sample.js';
  */
 const WAIT_MS = 30_000;
 
-/** Number of threads in addition to the main one. */
+/** Number of threads in addition to the main thread. */
 const OTHERS = Number(process.env['MONOLITH_HTTP_THREADS']);
 const file = process.env['MONOLITH_TEST_COLLECTED'];
 if (file !== undefined) {

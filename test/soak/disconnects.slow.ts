@@ -1,5 +1,5 @@
 // For half a minute, clients disconnect at random on all endpoints concurrently: during complete, streamed and
-// background requests, on WebSockets, and in the middle of a request body. Afterwards, every concurrency slot, sequence
+// background requests, on WebSockets, and in the middle of a request body. After that, every concurrency slot, sequence
 // slot and KV page must be free. Part of npm run test:slow.
 import t from 'tap';
 import { WebSocket } from 'ws';

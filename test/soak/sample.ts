@@ -8,7 +8,7 @@ export interface Sample {
   resident: number;
   descriptors: number;
   threads: number;
-  /** Arenas of the C library's allocator, excluding the main one. */
+  /** Arenas of the C library's allocator, excluding the main arena. */
   arenas: number;
 }
 

@@ -169,7 +169,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.equal((await claim(1))[0]?.lost, 0);
   });
 
-  t.test('claims lines of all organizations in equal numbers, except of excluded ones', async (t) => {
+  t.test('claims lines of all organizations in equal numbers, except for excluded organizations', async (t) => {
     await begin(10);
     await begin(10, { organizationId: 'org_b' });
     const claimed = await claim(4);

@@ -41,7 +41,7 @@ t.test('all entries that arrive within a quarter of a second of the first are wr
   t.same([written, writer.waiting], [[[1, 2, 3]], 0]);
 });
 
-t.test('flush writes everything in batches, including entries that arrive meanwhile', async (t) => {
+t.test('flush writes everything in batches, including entries that arrive in the meantime', async (t) => {
   const { writer, written, state, said } = bench({ batch: 2 });
   let open = (): void => undefined;
   state.gate = new Promise((resolve) => {

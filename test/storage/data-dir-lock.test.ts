@@ -42,7 +42,7 @@ t.test('a second lock of the same data directory within a process is refused', (
   t.end();
 });
 
-t.test('a lock held by another process is released however that process ends', async (t) => {
+t.test('a lock held by another process is released regardless of how that process ends', async (t) => {
   const child = await held();
   t.throws(() => lockDataDir(path), { ...IN_USE, message: new RegExp(`process ${child.pid} on `) });
   child.kill('SIGKILL');

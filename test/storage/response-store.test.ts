@@ -257,7 +257,7 @@ t.test('a sweep interrupted at any transaction loses no needed data, and the nex
     await responses.appendEvents(logged.id, [{ sequence: 0, type: 'response.created', data: '{}' }]);
     clock.now = START + 31 * DAY;
     let seen = 0;
-    // The first transaction is refused, as on a full disk; from then on, each transaction makes one small step.
+    // The first transaction is refused, as on a full disk; after that, each transaction makes one small step.
     const admit = (): void => {
       if (seen++ === 0 || seen > admitted) throw refusedWrite(new UndoneWrite('No space left on device'));
     };

@@ -18,9 +18,9 @@ export interface AdapterOptions {
   /** Adapters with different seeds change the output in different ways. */
   readonly seed: number;
   readonly rank?: number;
-  /** Size of the random values. The default changes almost every greedy answer. */
+  /** Size of the random values. The default changes almost every greedy response. */
   readonly magnitude?: number;
-  /** Hidden size; a wrong one makes an adapter for another model. */
+  /** Hidden size; a wrong value creates an adapter for another model. */
   readonly hidden?: number;
 }
 

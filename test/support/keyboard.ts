@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 
 /**
  * Collects the elements that the Tab key must reach, and records on each focus whether the element, its label or the
- * row that it covers shows an outline or a shadow. Of the radio buttons of a group, Tab reaches only the checked one.
+ * row that it covers shows an outline or a shadow. In a group of radio buttons, Tab reaches only the checked button.
  */
 const WATCH = `(() => {
   const scope = document.querySelector('dialog[open]') ?? document;
@@ -36,8 +36,8 @@ const WATCH = `(() => {
 })()`;
 
 /**
- * Presses Tab until every control of the page, or of the open dialog, has had the focus. Returns a line for each one
- * that Tab does not reach and for each one that does not show its focus.
+ * Presses Tab until every control of the page, or of the open dialog, has had the focus. Returns a line for each
+ * control that Tab does not reach or that does not show its focus.
  */
 export async function tabThrough(page: Page): Promise<string[]> {
   const count = (await page.evaluate(WATCH)) as number;

@@ -12,7 +12,7 @@ import { z } from 'zod';
 export interface McpTestServer {
   readonly url: string;
   readonly host: string;
-  /** Calls of tools: the name and its arguments. */
+  /** Tool calls: the tool's name and its arguments. */
   readonly calls: [name: string, given: unknown][];
   /** The JSON-RPC methods that were called. */
   readonly methods: string[];

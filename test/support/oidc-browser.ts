@@ -5,7 +5,7 @@ import type { DashboardClient } from './dashboard-client.js';
 export interface FollowOptions {
   /** May change each address before it is requested. */
   change?: (url: URL) => void;
-  /** The cookie of a sign-in that a response which was not a navigation has started. */
+  /** The cookie of a sign-in that was started by a response that is not a navigation. */
   journey?: string;
 }
 

@@ -39,7 +39,7 @@ t.test('a published message reaches every other thread and not its sender', asyn
   t.same(heard.sort(), ['0:b:true', '1:a:false', '1:b:true', '2:a:false', '3:a:false', '3:b:true']);
 });
 
-t.test('a thread answers when all of its listeners have finished', async (t) => {
+t.test('a thread replies when all of its listeners have finished', async (t) => {
   const { hub, ends } = star(t, 1);
   const finished: string[] = [];
   ends[0]?.on('operator.changed', async () => {

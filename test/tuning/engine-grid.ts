@@ -77,7 +77,7 @@ export function truth(surface: Surface, settings: TuneSettings, load: number): T
   return { throughput, worst: Math.max(ttft / surface.ttftMs, itl / surface.itlMs) };
 }
 
-/** Maximum ratio between a measured percentile and the true one. */
+/** Maximum ratio between a measured percentile and the true percentile. */
 export const TOLERANCE = 1.1;
 
 /**

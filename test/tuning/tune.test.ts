@@ -1,5 +1,5 @@
-// Tests complete tuning runs on simulated engines. They must find settings as good as those of an exhaustive grid
-// search in a tenth of its time, and must restore the previous settings.
+// Tests complete tuning runs on simulated engines. They must find settings that are as good as the result of an
+// exhaustive grid search in a tenth of its time, and must restore the previous settings.
 import t from 'tap';
 import { MIN_TRIALS } from '../../src/bench/tune/plan.js';
 import type { TunePlan } from '../../src/bench/tune/plan.js';

@@ -17,7 +17,7 @@ test('the alerts page works', { skip: noBrowser, timeout: 120_000 }, async (t) =
       MONOLITH_ALERTS_WEBHOOK_SECRET: 'a secret of sixteen characters or more',
       MONOLITH_ALERTS_SLACK: `${broken.url}5`,
       MONOLITH_ALERTS_WINDOW_S: '10',
-      // the values are measured by another thread than the one that serves the page
+      // a different thread from the one that serves the page measures the values
       MONOLITH_HTTP_THREADS: '2',
       // more free space than any disk has
       MONOLITH_ALERTS_DISK_FREE_BYTES: '1024TiB',

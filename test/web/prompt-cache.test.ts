@@ -1,5 +1,5 @@
 // Tests the prompt cache on the Live page in a real browser with a real server: counts per model and organization,
-// unpinning a pinned prompt, and emptying the cache, also with the keyboard.
+// unpinning a pinned prompt, and emptying the cache, including with the keyboard.
 
 import t, { test } from 'tap';
 import type { PinnedPrompt, PromptCacheState } from '../../src/shared/wire/prompt-cache.js';

@@ -22,11 +22,11 @@ export async function storedKeyRing(state: SealerState, configured: readonly str
   if (given.length === 0 && (made === null || made.replacedAt !== null))
     throw new StartError(
       made === null
-        ? 'No key is stored yet. Use the setting secrets.signing_keys of the server or, if it has none, start it first.'
-        : 'The server uses the setting secrets.signing_keys; the command needs the same setting.',
+        ? "No key is stored yet. Use the server's secrets.signing_keys setting or, if the server has none, start the server first."
+        : 'The server uses the secrets.signing_keys setting; the command requires the same setting.',
     );
   if (given.length > 0 && made !== null && made.replacedAt === null)
-    throw new StartError('The server does not use the setting secrets.signing_keys; run the command without it.');
+    throw new StartError('The server does not use the secrets.signing_keys setting; run the command without it.');
   return new KeyRing(made === null ? given : [...given, made.secret]);
 }
 

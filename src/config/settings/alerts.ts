@@ -30,18 +30,18 @@ export const alerts = {
   error_rate: setting(
     kind.nullable(kind.share),
     0.05,
-    'Fraction of API requests that end with a server error (5xx), 0 to 1, above which an alert begins; off = not measured.',
+    'Fraction of API requests that end with a server error (5xx), 0 to 1, above which an alert is raised; off = not measured.',
   ),
   objectives: setting(
     kind.nullable(kind.text(1, 1_024)),
     null,
-    'Latency objectives for each model, such as ttft_p99=2s,tpot_p95=100ms, in the notation of --slo. An alert begins when a model misses one.',
+    'Latency objectives for each model, such as ttft_p99=2s,tpot_p95=100ms, in the notation of --slo. An alert is raised when a model misses an objective.',
     { shown: 'none' },
   ),
   disk_free_bytes: setting(
     kind.bytes(0, 2 ** 50),
     1024 ** 3,
-    "Free space on the data directory's disk below which an alert begins; 0 = not measured.",
+    "Free space on the data directory's disk below which an alert is raised; 0 = not measured.",
   ),
   budgets: setting(
     kind.flag,
@@ -51,7 +51,7 @@ export const alerts = {
   down_s: setting(
     kind.integer(0, 86_400),
     60,
-    'Time without a sign of life, in seconds, after which another process reports a process as down; only with database.url. The effective minimum is 15; 0 = not measured.',
+    'Time without a heartbeat, in seconds, after which another process reports a process as down; only with database.url. The effective minimum is 15; 0 = not measured.',
   ),
   window_s: setting(
     kind.integer(10, 86_400),
@@ -61,16 +61,16 @@ export const alerts = {
   min_requests: setting(
     kind.integer(1, 1e6),
     20,
-    'Minimum number of requests (for latencies: of measured values) in alerts.window_s. With fewer, no alert begins.',
+    'Minimum number of requests (for latencies: of measured values) in alerts.window_s. With fewer, no alert is raised.',
   ),
   clear_s: setting(
     kind.integer(0, 86_400),
     300,
-    'Time, in seconds, for which a value must be back within its threshold, with a margin of 20%, before an alert ends.',
+    'How long, in seconds, a value must be back within its threshold, with a margin of 20%, before an alert ends.',
   ),
   retry_s: setting(
     kind.integer(0, 604_800),
     3_600,
-    'Time, in seconds, for which a failed delivery is tried again, with increasing pauses; 0 = one attempt.',
+    'How long, in seconds, to retry a failed delivery, with increasing delays; 0 = one attempt.',
   ),
 };

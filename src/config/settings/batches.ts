@@ -6,27 +6,27 @@ export const batches = {
   concurrency: setting(
     kind.integer(0, 1_000),
     4,
-    'Maximum number of batch requests that this process runs concurrently. They start only while no other request waits for an engine. 0 = this process runs none.',
+    'Maximum number of batch requests that this process runs concurrently. They start only while no other request is waiting for an engine. 0 = this process runs no batch requests.',
   ),
   max_lines: setting(kind.integer(1, 1_000_000), 50_000, 'Maximum number of requests per batch.'),
   per_organization: setting(
     kind.integer(1, 10_000),
     20,
-    'Maximum number of unfinished batches per organization. Further ones are rejected with 429.',
+    'Maximum number of unfinished batches per organization. Further batches are rejected with 429.',
   ),
   hours: setting(
     kind.integer(1, 8_760),
     24,
-    'Number of hours after which a batch expires. Its remaining requests are not run.',
+    'Lifetime of a batch, in hours. When a batch expires, its remaining requests are not run.',
   ),
   retention_days: setting(
     kind.integer(1, 36_500),
     30,
-    'Number of days for which a finished batch and its results are kept. Output files expire after the same time, unless the client sets another one.',
+    'Number of days to keep a finished batch and its results. Output files expire after the same time, unless the client sets a different expiry.',
   ),
   lease_s: setting(
     kind.integer(3, 600),
     30,
-    'Number of seconds after which another process may run the requests of a process that was lost.',
+    'Time, in seconds, before another process may run the requests of a lost process.',
   ),
 };

@@ -56,7 +56,7 @@ export const engine = {
   max_batch_tokens: setting(
     kind.integer(0, 65_536),
     0,
-    'Maximum tokens per engine step, of which decode tokens are scheduled first; 0 = automatic (256 on CPU, 2048 on GPU).',
+    'Maximum tokens per engine step, decode tokens first; 0 = automatic (256 on CPU, 2048 on GPU).',
     { main: true },
   ),
   max_sequences: setting(kind.integer(1, 4_096), 32, 'Maximum concurrently running sequences per model.', {
@@ -101,7 +101,7 @@ export const engine = {
   stall_ms: setting(
     kind.integer(100, 3_600_000),
     30_000,
-    'Time without a finished engine step, in ms, after which /readyz reports a busy model as not ready.',
+    'Maximum time, in ms, between the engine steps of a busy model before /readyz reports it as not ready.',
   ),
   prefix_cache: setting(kind.flag, true, 'Reuse the KV cache of earlier prompts with the same prefix.'),
   snapshot_tokens: setting(

@@ -21,6 +21,6 @@ export const files = {
   retention_days: setting(
     kind.integer(1, 36_500),
     30,
-    'Number of days for which a file is kept, unless the client sets an earlier expiry.',
+    'Number of days to keep a file, unless the client sets an earlier expiry.',
   ),
 };

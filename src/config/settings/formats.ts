@@ -95,7 +95,7 @@ export const responses = {
   retention_days: setting(
     kind.integer(1, 36_500),
     30,
-    'Number of days for which a stored response or chat completion can be retrieved, and a conversation without new items is kept.',
+    'Number of days to keep stored responses and chat completions, and conversations without new items.',
   ),
   max_conversations: setting(
     kind.integer(1, 1e9),

@@ -64,13 +64,13 @@ export const http = {
   idle_ms: setting(
     kind.integer(1_000, 3_600_000),
     75_000,
-    'Time after which an idle keep-alive connection is closed, in ms. Applies only to http.server "node"; uws closes idle connections after about 30 seconds.',
+    'Idle timeout of keep-alive connections, in ms. Applies only to http.server "node"; uws closes idle connections after about 30 seconds.',
   ),
   library: setting(
     kind.nullable(kind.path),
     null,
     'Path to a uWebSockets.js binary or package folder to load instead of the installed package.',
-    { shown: 'the one installed' },
+    { shown: 'the installed package' },
   ),
 };
 
@@ -78,7 +78,7 @@ export const ws = {
   max_age_s: setting(
     kind.integer(1, 86_400),
     3_600,
-    'Age, in seconds, after which a WebSocket connection accepts no new requests.',
+    'Maximum age of a WebSocket connection, in seconds. Older connections accept no new requests.',
   ),
   max_connections: setting(
     kind.integer(1, 1_000_000),

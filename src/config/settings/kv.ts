@@ -6,7 +6,7 @@ export const kv = {
   disk: setting(
     kind.choice('stored', 'all', 'off'),
     'stored',
-    'Which KV cache pages are also kept on disk, encrypted, so that a restart or an unloaded model does not lose them. stored: those of stored responses, and of requests with prompt_cache_retention 24h; all: those of all requests; off: none.',
+    'Which KV cache pages are also kept on disk, encrypted, so that they survive a restart and the unloading of the model. stored: pages of stored responses, and of requests with prompt_cache_retention 24h; all: pages of all requests; off: none.',
   ),
   disk_bytes: setting(
     kind.bytes(0, 2 ** 46),
@@ -16,7 +16,7 @@ export const kv = {
   min_tokens: setting(
     kind.integer(16, 1_048_576),
     256,
-    'Minimum prompt length, in tokens, for which KV cache pages are written to disk or read from it.',
+    'Minimum prompt length, in tokens, for writing KV cache pages to disk or reading them from disk.',
   ),
   max_pinned: setting(
     kind.integer(0, 1_000),
@@ -26,6 +26,6 @@ export const kv = {
   backlog_bytes: setting(
     kind.bytes(1_048_576, 2 ** 40),
     268_435_456,
-    'Maximum bytes of KV cache pages per model that wait to be written to disk. Pages above it are skipped and counted.',
+    'Maximum bytes of KV cache pages per model that wait to be written to disk. Pages above the limit are skipped and counted.',
   ),
 };

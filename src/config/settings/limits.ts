@@ -17,7 +17,7 @@ export const limits = {
   read_rpm: setting(
     kind.nullable(kind.integer(1, 1e9)),
     null,
-    'Requests per minute for each API key on routes that generate nothing (models, token counts, stored responses); off = unlimited.',
+    'Requests per minute for each API key on routes that generate no output (models, token counts, stored responses); off = unlimited.',
     { shown: 'off' },
   ),
   concurrency: setting(
@@ -50,7 +50,7 @@ export const redis = {
   url: setting(
     kind.nullable(kind.url('redis', 'rediss')),
     null,
-    'Redis server (Redis 7 or Valkey) through which several processes enforce common limits: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS. If unset, each process enforces its limits on its own.',
+    'Redis server (Redis 7 or Valkey) for limits shared by several processes: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS. If unset, each process enforces its limits separately.',
     {
       alias: 'redis',
       renamedFrom: { key: 'counters.url', alias: 'counters' },
@@ -73,7 +73,7 @@ export const redis = {
   lease_ms: setting(
     kind.integer(500, 600_000),
     15_000,
-    'Time in ms after which concurrency slots held by a terminated process are freed.',
+    'Time, in ms, before concurrency slots held by a terminated process are freed.',
     { renamedFrom: { key: 'counters.lease_ms' } },
   ),
   prefix: setting(

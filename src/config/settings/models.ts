@@ -57,7 +57,7 @@ export const upstream = {
   breaker_ms: setting(
     kind.integer(10, 3_600_000),
     10_000,
-    'Time, in ms, for which a failing upstream server is taken out of rotation. One request then probes the server; each failed probe doubles the time, up to eight times the initial value.',
+    'How long, in ms, a failing upstream server is taken out of rotation. One request then probes the server; each failed probe doubles the time, up to eight times the initial value.',
   ),
   max_event_bytes: setting(
     kind.bytes(1024, 1024 ** 3),
@@ -75,7 +75,7 @@ export const hub = {
   endpoint: setting(
     kind.url('https', 'http'),
     'https://huggingface.co',
-    'URL of the hub from which models are downloaded: any server with the Hugging Face hub API.',
+    'URL of the hub to download models from: any server with the Hugging Face hub API.',
     { variables: ['HF_ENDPOINT'] },
   ),
   token: setting(

@@ -21,7 +21,7 @@ export const webhooks = {
   retry_s: setting(
     kind.integer(0, 2_592_000),
     86_400,
-    'Time, in seconds, for which delivery of an event to a webhook endpoint is retried. After that, the endpoint is disabled unless it has accepted another event.',
+    'How long, in seconds, to retry delivery of an event to a webhook endpoint. After that, the endpoint is disabled unless it has accepted another event.',
   ),
   max_endpoints: setting(kind.integer(1, 1_000), 10, 'Maximum number of webhook endpoints per organization.'),
 };
@@ -61,7 +61,7 @@ export const telemetry = {
     view_url: setting(
       kind.nullable(kind.url('http', 'https')),
       null,
-      'URL of a trace in your tracing tool, where {trace_id} stands for the trace ID, for example https://jaeger.example.com/trace/{trace_id}. The request log shows operators a link to each trace.',
+      'URL of a trace in your tracing tool, where {trace_id} is replaced with the trace ID, for example https://jaeger.example.com/trace/{trace_id}. The request log shows operators a link to each trace.',
     ),
     sample_ratio: setting(
       kind.share,

@@ -6,11 +6,11 @@ export const replay = {
   hours: setting(
     kind.integer(0, 8_760),
     24,
-    'Number of hours for which the token IDs of tool calls and reasoning are kept, so that later prompts match the prefix cache. Stored responses keep their token IDs for responses.retention_days. 0 = token IDs are neither kept nor used.',
+    'Number of hours to keep the token IDs of tool calls and reasoning, so that later prompts match the prefix cache. Stored responses keep their token IDs for responses.retention_days. 0 = token IDs are neither kept nor used.',
   ),
   organization_bytes: setting(
     kind.bytes(65_536, 2 ** 40),
     67_108_864,
-    'Maximum size of the token IDs stored per organization for tool calls and reasoning. Beyond it, those closest to expiry are deleted first.',
+    'Maximum size of the token IDs stored per organization for tool calls and reasoning. Above the limit, the token IDs closest to expiry are deleted first.',
   ),
 };

@@ -29,7 +29,7 @@ export const database = {
   stale_keys_s: setting(
     kind.integer(0, 86_400),
     60,
-    'Time, in seconds, for which known API keys stay valid while the database is unreachable. Requests with other keys are rejected with 503.',
+    'How long, in seconds, known API keys stay valid while the database is unreachable. Requests with other keys are rejected with 503.',
     { renamedFrom: { key: 'state.away_s' } },
   ),
 };
@@ -47,7 +47,7 @@ export const backups = {
   folder: setting(
     kind.nullable(kind.path),
     null,
-    'Directory in which the running server stores backups of its database. Cannot be used with database.url. See docs/guides/production.md.',
+    'Directory for scheduled backups of the database. Cannot be used with database.url. See docs/guides/production.md.',
     { shown: 'no backups' },
   ),
   hours: setting(kind.integer(1, 8_760), 24, 'Hours between two backups.'),
@@ -55,15 +55,15 @@ export const backups = {
 };
 
 export const usage = {
-  row_days: setting(kind.integer(1, 36_500), 90, "Number of days for which each request's usage row is kept."),
-  aggregate_days: setting(kind.integer(1, 36_500), 730, 'Number of days for which hourly usage totals are kept.'),
+  row_days: setting(kind.integer(1, 36_500), 90, "Number of days to keep each request's usage row."),
+  aggregate_days: setting(kind.integer(1, 36_500), 730, 'Number of days to keep hourly usage totals.'),
 };
 
 export const requests = {
   days: setting(
     kind.integer(0, 365),
     7,
-    'Number of days for which the request log is kept; 0 = no request log. The log contains prompts and responses only for organizations that enable this.',
+    'Number of days to keep the request log; 0 = no request log. The log contains prompts and responses only for organizations that enable this.',
   ),
   max_rows: setting(
     kind.integer(1_000, 1e8),

@@ -109,7 +109,7 @@ t.test('unloading without time to write drops what remains', async (t) => {
   await again.close();
 });
 
-t.test('a hundred imports at the same time are all answered', async (t) => {
+t.test('a hundred concurrent imports all complete', async (t) => {
   const again = await opened(await filled(t));
   const from = performance.now();
   const reads = await Promise.all(Array.from({ length: 100 }, (_, i) => again.read(promptOf(1), 2 + i)));
@@ -135,7 +135,7 @@ t.test('imports that are never released do not stop others', async (t) => {
   await again.close();
 });
 
-t.test('every import that waits for the key of an organization is answered', async (t) => {
+t.test("every import that waits for an organization's key completes", async (t) => {
   const folder = await filled(t);
   let give = (): void => undefined;
   const isGiven = new Promise<void>((resolve) => (give = resolve));

@@ -1,4 +1,4 @@
-// Which stored pages are imported for a prompt, for each kind of model.
+// Tests which stored pages are imported for a prompt, for each kind of model.
 import t from 'tap';
 import { planImport, type ImportQuestion } from '../../../src/engine/kv-tier/import-plan.js';
 import type { PagePart } from '../../../src/engine/kv-tier/page-record.js';

@@ -1,4 +1,4 @@
-// The journal on real files: it is read in chunks, and says when it should be rewritten.
+// Tests the journal with real files: it is read in chunks, and reports when it should be rewritten.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// A process that writes pages is killed at random moments. What it had reported as stored is found afterwards, and
-// nothing that is read is wrong.
+// Kills a process that writes pages at a random moment, in many rounds. All pages that the process had reported as
+// stored must be found after that, and no page that is read may be wrong.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -70,12 +70,12 @@ if (process.argv[2] === 'write') {
       for (const seed of stored) {
         const found = store.find(ENGINE, ORGANIZATION, textOf(seed), PAGES);
         const read = await store.read(ENGINE, ORGANIZATION, textOf(seed), new Map(found.map((parts, i) => [i, parts])));
-        // How much of the last response before the kill was erased is not known.
+        // It is not known how much of the last response was erased before the kill.
         const expected = seed % 7 !== 3 ? PAGES : seed === last ? read.size : 0;
         if (read.size !== expected) t.fail(`round ${round}: ${read.size} pages of ${seed}`);
         for (const [page, { full }] of read)
           if (!bytesOf(page, seed).equals(full!)) t.fail(`round ${round}: page ${page} of ${seed} is wrong`);
-        // The next rounds know whether it was erased.
+        // In later rounds, it is known whether the response was erased.
         if (seed === last && seed % 7 === 3) stored.splice(stored.indexOf(seed), 1);
       }
       t.ok(stored.length >= 3 * (round + 1));

@@ -1,5 +1,6 @@
-// Stored KV pages are used by later releases as long as kNumericsVersion is the same, so logits must not change without
-// it. One file per family, on each instruction set of this machine. With MONOLITH_WRITE_NUMERICS=1, writes the hashes.
+// Stored KV pages are used by later releases as long as kNumericsVersion is the same, so logits must not change unless
+// it does. Tests one file per family, on each instruction set that this machine supports. With
+// MONOLITH_WRITE_NUMERICS=1, writes the hashes.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +12,7 @@ t.setTimeout(300_000);
 
 interface Expected {
   version: number;
-  /** The beginning of the SHA-256 of the logits, by file and instruction set. */
+  /** The start of the SHA-256 hash of the logits, by file and instruction set. */
   hashes: Record<string, Record<string, string>>;
 }
 

@@ -1,5 +1,5 @@
-// The page store on real files: what was written is read back, also after a restart; nothing damaged is returned; what
-// is erased is in no file.
+// Tests the page store with real files: written pages can be read back, even after a restart; damaged pages are never
+// returned; erased pages are no longer in any file.
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -75,7 +75,7 @@ const contents = (folder: string): string =>
     .map((name) => readFileSync(join(folder, name), 'latin1'))
     .join('');
 
-t.test('pages are read back, also by another store', async (t) => {
+t.test('pages can be read back, even by another store', async (t) => {
   const folder = folderOf(t);
   const { store } = await opened(folder);
   await put(store, 6);
@@ -284,7 +284,7 @@ t.test('the files stay within the budget; the least useful pages go first', asyn
   t.ok(store.counts.evicted > 20);
   t.equal(await readAll(store, 4, 1), 4, 'pages that are used stay');
   const sizes = store.bytes;
-  // Records of another size take the place of the first ones.
+  // Records of a different size replace the first records.
   for (let seed = 30; seed < 33; seed++)
     await store.put({
       engine: ENGINE,
@@ -299,7 +299,7 @@ t.test('the files stay within the budget; the least useful pages go first', asyn
     });
   t.ok(store.bytes <= 40 * 4096, `${store.bytes} after ${sizes}`);
   t.same(store.find(ENGINE, ORGANIZATION, textOf(3, 32), 3)[2], ['full', 'snapshot']);
-  // In a full store, a snapshot replaces another one, also after all other records of the call have been written.
+  // In a full store, a snapshot replaces another snapshot, even after all other records of the call have been written.
   for (let seed = 40; seed < 50; seed++) {
     await store.put({
       engine: ENGINE,
@@ -427,7 +427,7 @@ t.test('pages of a pinned prompt are not evicted', async (t) => {
   await store.close();
 });
 
-t.test('the store says why a page is missing', async (t) => {
+t.test('the store reports why a page is missing', async (t) => {
   const folder = folderOf(t);
   const { store } = await opened(folder, { maxBytes: 400_000, now: () => 1000 });
   const why = (seed: number, engine = ENGINE): unknown => {
@@ -447,7 +447,7 @@ t.test('the store says why a page is missing', async (t) => {
   await store.close();
 });
 
-t.test('a pinned prompt keeps only the pages of its present tokens and engine', async (t) => {
+t.test('a pinned prompt keeps only the pages of its current tokens and engine', async (t) => {
   const folder = folderOf(t);
   const { store } = await opened(folder);
   const pinned = (seed: number, pages: number, engine = ENGINE): Promise<void> =>

@@ -1,5 +1,5 @@
 // Simulates disk failures and damaged files under the page store. Whatever fails, the store must never return wrong
-// pages. A store that is opened afterwards must store and find pages again.
+// pages. A store that is opened after the failure must store and find pages again.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,8 +9,8 @@ import { PageStore } from '../../../src/engine/kv-tier/page-store.js';
 
 /**
  * EIO: the operation fails without reading or writing. ENOSPC: half of the data is written, then the write fails.
- * short: a read returns less data without an error, and a write fails after a part. torn: half of the data is written,
- * and all later operations fail, as after a power failure.
+ * short: a read returns less data without an error, and a write fails partway. torn: half of the data is written, and
+ * all later operations fail, as after a power failure.
  */
 export const FAULTS = ['EIO', 'ENOSPC', 'short', 'torn'] as const;
 export type Fault = (typeof FAULTS)[number];

@@ -1,4 +1,4 @@
-// A request whose pages never arrive is computed as soon as the worker is lost.
+// Tests that a request whose pages never arrive is computed as soon as the worker is lost.
 import t from 'tap';
 import { TierClient } from '../../../src/engine/kv-tier/tier-client.js';
 import { TierState } from '../../../src/engine/kv-tier/tier-state.js';

@@ -86,7 +86,7 @@ t.test('a tool that fails, and a tool that does not exist', async (t) => {
   t.match(await session.call('nothing', {}, never), { error: { content: [{ text: /nothing not found/ }] } });
 });
 
-t.test('a call has at most its time, and the next one works', async (t) => {
+t.test('a call fails after its time limit, and the next call works', async (t) => {
   const { session } = await open(t, {}, { limits: { timeoutMs: 500 } });
   const startedAt = performance.now();
   t.same((await session.call('hang', {}, never)).error, {
@@ -124,7 +124,7 @@ t.test('a compressed response counts with its decompressed size', async (t) => {
   t.match(await session.call('echo', { text: 'hi' }, never), { error: { message: /larger than 1048576 bytes/ } });
 });
 
-t.test('an aborted call ends at once and is cancelled on the server', async (t) => {
+t.test('an aborted call ends immediately and is cancelled on the server', async (t) => {
   const { server, session } = await open(t);
   const leaving = new AbortController();
   const call = session.call('hang', {}, leaving.signal);

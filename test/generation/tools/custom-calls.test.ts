@@ -100,7 +100,7 @@ t.test('an unusable grammar is rejected with the reason and the position', async
   });
 });
 
-t.test('decodes the input however the arguments are split into deltas', (t) => {
+t.test('decodes the input regardless of how the arguments are split into deltas', (t) => {
   const input = 'a "quoted"\n\\ \u00e9 \u{1f600} \u0001 end';
   const spellings = [
     JSON.stringify({ input }),

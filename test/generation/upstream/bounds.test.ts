@@ -1,6 +1,6 @@
 // Tests the size limits on upstream responses: the token limit applies to text and arguments, upstream.max_answer_bytes
 // to a whole response, and http.max_answering_bytes to all responses combined. They are tested for every client and
-// upstream format, streamed and complete. Afterwards, no memory may still be held.
+// upstream format, streamed and complete. After each test, no memory may still be held.
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { startGateway, startStandIn, type Gateway, type Say } from '../../support/stand-in.js';
@@ -310,7 +310,7 @@ const logprob = {
   ],
 };
 
-t.test('log probabilities do not count towards that limit: a body of 1.6 MB with 10,000 of them', async (t) => {
+t.test('log probabilities do not count toward that limit: a body of 1.6 MB with 10,000 of them', async (t) => {
   const tokens = 10_000;
   const list = `[${Array.from({ length: tokens }, () => JSON.stringify(logprob)).join(',')}]`;
   t.ok(list.length > 1.5e6);

@@ -53,7 +53,7 @@ type Tap = Pick<typeof t, 'equal' | 'match' | 'ok'>;
 // as well.
 const FIT = 5;
 
-t.test('requests in progress hold image memory, and further ones are refused until one ends', async (t) => {
+t.test('requests in progress hold image memory, and further requests are refused until one finishes', async (t) => {
   const clients = Array.from({ length: FIT }, () => new AbortController());
   const waiting = clients.map((client) =>
     asked({ signal: client.signal }).then(

@@ -15,8 +15,8 @@ t.setTimeout(120_000); // the machine may be busy
 const KEY = 'kept-test-000000';
 const REQUESTS = 1_500;
 /**
- * The last measurement was 3.6 KB; it was 14 KB while sets and object literals with getters were still used. What
- * remains is pending usage records, connections and the HTTP client's own state.
+ * The last measurement was 3.6 KB; it was 14 KB while sets and object literals with getters were still used. The
+ * remaining memory consists of pending usage records, connections and the HTTP client's own state.
  */
 const MAX_BYTES = 7_000;
 

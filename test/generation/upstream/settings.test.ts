@@ -72,7 +72,7 @@ t.test('refuses invalid settings with an error that names their path but not the
   );
 });
 
-t.test('lists upstream models with the local ones', async (t) => {
+t.test('lists upstream models together with local models', async (t) => {
   const named = configuredModels(
     configWith({
       model: ['far=http://127.0.0.1:8000/v1'],

@@ -509,8 +509,8 @@ t.test('foreign reasoning, or reasoning whose key was removed, in a tool loop tu
   t.teardown(() => rotated.close());
   const removed = await gatewayWith(KEYS[1]!);
   t.teardown(() => removed.close());
-  // Each gateway has its own database and therefore other organizations, so a key in common is not enough to accept
-  // reasoning.
+  // Each gateway has its own database and therefore its own organizations, so sharing a key is not enough for reasoning
+  // to be accepted.
   const own = await ask('/v1/messages', request('a', [question]), { by: rotated });
   t.match(await ask('/v1/messages', continued('a', own.body['content'] as Json[]), { by: rotated }), ok);
   t.match(await ask('/v1/messages', continued('a', own.body['content'] as Json[]), { by: removed }), {

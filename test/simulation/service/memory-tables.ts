@@ -9,7 +9,7 @@ export interface Backing {
   table<V>(name: TableName): Table<V>;
   /**
    * Runs each function as its own transaction, in order; all are committed when the promise resolves. A function that
-   * throws is rolled back, and its result has the error as `error`.
+   * throws is rolled back, and its result contains the error as `error`.
    */
   commit(works: readonly (() => unknown)[]): Promise<{ result: unknown; error: unknown }[]>;
   close(): Promise<void>;

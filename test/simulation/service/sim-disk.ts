@@ -1,7 +1,7 @@
 // The simulated disk, and a store on it for each simulated thread. A write waits for the disk, is committed together
 // with the thread's other pending writes, and is acknowledged later. Writes can fail in the ways described in
 // src/storage/lmdb/writes.ts: either they are rolled back because the disk is full, or the whole store fails. When a
-// thread ends, its pending writes are lost and its committed ones remain. The tables are LMDB's own or those in
+// thread ends, its pending writes are lost and its committed writes remain. The tables are LMDB's own or those in
 // memory-tables.ts.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

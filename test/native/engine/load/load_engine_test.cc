@@ -62,7 +62,7 @@ std::string values_of(const LoadOption& option) {
 
 std::string document() {
   std::string text =
-      "# Load options\n\nThe options with which the addon loads a model, as `native/engine/load/load_options.cc` "
+      "# Load options\n\nThe addon's options for loading a model, as `native/engine/load/load_options.cc` "
       "defines them. The engine's\nsettings ([settings.md](../reference/settings.md)) set them. This page is "
       "generated.\n\n| option | values | default | meaning |\n|---|---|---|---|\n";
   const LoadOptions defaults;

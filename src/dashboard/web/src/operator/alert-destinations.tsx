@@ -33,7 +33,11 @@ export function DestinationPanel({ destinations }: { destinations: readonly Aler
       .finally(() => setBusy(null));
   };
   return (
-    <Panel title="Destinations" lead="Each gets one message when an incident begins and one when it ends." flush>
+    <Panel
+      title="Destinations"
+      lead="Each destination receives one message when an incident starts and one when it ends."
+      flush
+    >
       {destinations.length === 0 ? (
         <EmptyState icon="warning" title="No destinations">
           Incidents are shown here and logged, but nobody is notified. Set <Code>alerts.mail</Code>,{' '}

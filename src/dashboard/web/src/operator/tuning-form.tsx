@@ -55,7 +55,7 @@ export function TuningForm({
   return (
     <Panel
       title="Start a run"
-      lead="The run puts load on the live server: users will notice it, and it shows up in the metrics. The previous settings are restored however the run ends."
+      lead="The run puts load on the live server: users will notice the load, and it shows up in the metrics. The previous settings are restored regardless of how the run ends."
     >
       <Form label="Start a run" onSubmit={start}>
         <FormError action={action} fields={FIELDS} />

@@ -23,8 +23,8 @@ export function AddressNotAllowed(): ReactNode {
         </p>
         <p>
           {user.operator
-            ? 'As an operator, you can allow all addresses again on its page under Organizations.'
-            : 'If nobody can open it, the operator of this server can allow all addresses again.'}
+            ? "As an operator, you can allow all addresses again on the organization's page under Organizations."
+            : 'If nobody can open the organization, the operator of this server can allow all addresses again.'}
         </p>
       </EmptyState>
     </>

@@ -29,7 +29,11 @@ export function ConversationsPanel(): ReactNode {
     void client.invalidateQueries({ queryKey: key });
   };
   return (
-    <Panel title="Conversations" lead="Created with the Conversations API. Requests read and extend their items." flush>
+    <Panel
+      title="Conversations"
+      lead="Created with the Conversations API. Requests read their items and add new items."
+      flush
+    >
       <ListView list={list} empty={<p className="panel-pad muted">No conversations.</p>}>
         {(rows) => (
           <Table

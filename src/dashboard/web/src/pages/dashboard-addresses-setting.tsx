@@ -21,7 +21,7 @@ export function DashboardAddressesSetting(): ReactNode {
   return (
     <Panel
       title="Dashboard addresses"
-      lead="Restricts this organization's dashboard pages to certain IP addresses. API keys have lists of their own."
+      lead="Restricts this organization's dashboard pages to certain IP addresses. API keys have their own lists."
     >
       <Loaded query={query}>
         {(current) => <AddressForm key={current.allowed_addresses.join(' ')} current={current} />}

@@ -121,7 +121,7 @@ function DownPanel({ watched, processes }: { watched: boolean; processes: AlertS
               cell: ({ alive, sends }) => (
                 <span className="row">
                   <Badge tone={alive ? 'ok' : 'danger'} dot>
-                    {alive ? 'Running' : 'No sign of life'}
+                    {alive ? 'Running' : 'No heartbeat'}
                   </Badge>
                   {sends && <Badge tone="accent">Sends the alerts</Badge>}
                 </span>

@@ -277,7 +277,7 @@ function OneOrganization({ id }: { id: string }): ReactNode {
                   toast(`${organization.name} can be opened from all addresses`);
                 }}
               >
-                <p>Its members can then open it on the dashboard from everywhere. An admin can restrict it again.</p>
+                <p>Its members can then open it on the dashboard from any address. An admin can restrict it again.</p>
               </ConfirmDialog>
             )}
             {asks && (

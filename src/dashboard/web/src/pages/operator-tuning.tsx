@@ -74,7 +74,7 @@ function Runs(): ReactNode {
         {({ data }) => (
           <>
             <TuningForm isRunning={data.some(({ state }) => state === 'running')} onStarted={({ id }) => show([id])} />
-            <Panel flush title="Runs" lead="The last 50 runs. Tick two to compare them.">
+            <Panel flush title="Runs" lead="The last 50 runs. Select two to compare them.">
               {data.length === 0 ? (
                 <EmptyState icon="tuning" title="No runs yet">
                   Start one above, or with <code>monolith bench tune</code>.

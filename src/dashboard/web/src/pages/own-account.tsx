@@ -51,7 +51,7 @@ export function EmailDialog({ onClose }: { onClose: () => void }): ReactNode {
       <p>
         {status.mail
           ? 'We will send a link to the new address. Until you open it, sign in with the old address.'
-          : 'From now on you sign in with the new address.'}{' '}
+          : 'From now on, sign in with the new address.'}{' '}
         Current address: {user.email}.
       </p>
       <TextField

@@ -39,7 +39,7 @@ export function Playground(): ReactNode {
       <>
         <PageHeader title="Playground" />
         <EmptyState icon="playground" title="Not available for your role">
-          Playground requests count towards the organization's limits and usage, so you need the developer role or
+          Playground requests count toward the organization's limits and usage, so you need the developer role or
           higher. Ask an admin to change your role.
         </EmptyState>
       </>
@@ -386,7 +386,7 @@ function Welcome({
         </div>
       )}
       <div className="state-text">
-        Requests here count towards the organization's limits and usage like any other requests.
+        Requests here count toward the organization's limits and usage like any other requests.
       </div>
       <div className="ideas">
         {ideas.map((idea) => (

@@ -47,7 +47,7 @@ export function RotateSecretDialog({
       </p>
       <OverlapSelect
         label="Old secret stays valid for"
-        hint="During this time, requests are signed with both secrets, and a program that has either of them accepts them."
+        hint="During this time, requests are signed with both secrets, so a program that has either secret accepts them."
         value={overlap}
         onChange={setOverlap}
         error={action.errorOf('overlap_seconds')}

@@ -35,7 +35,7 @@ export function SecondFactor(): ReactNode {
   return (
     <Panel
       title="Two-factor authentication"
-      lead="Sign-in asks for a code from an authenticator app in addition to your password."
+      lead="Sign-in requires a code from an authenticator app in addition to your password."
     >
       {isMissing && (
         <Notice tone="warn">

@@ -246,7 +246,7 @@ function ServiceAccountDialog({
         autoFocus
         maxLength={100}
         autoComplete="off"
-        hint="What uses it, such as a program or a pipeline."
+        hint="What the account is used for, such as a program or a pipeline."
         onChange={(event) => setName(event.target.value)}
         error={action.errorOf('name')}
       />

@@ -256,6 +256,6 @@ function UsageView({
 /** Descriptions of groups that are not a model, key or member of this organization. */
 const EXPLAINED: Readonly<Record<string, string>> = {
   [UNKNOWN_MODEL]: 'Requests for models that this server does not have',
-  [NO_MEMBER]: 'Keys made on the command line, and deleted keys',
+  [NO_MEMBER]: 'Keys created on the command line, and deleted keys',
   [PLAYGROUND_MEMBER]: "All members' requests in the playground",
 };
