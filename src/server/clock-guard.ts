@@ -26,7 +26,7 @@ export async function openClockGuard({ records, hold, primary, log, undo }: Guar
       else
         log.error(
           { ahead_hours: Math.round(held.aheadMs / 360_000) / 10, last_trusted: held.stored.toISOString() },
-          'clock more than a day ahead of the last stored time: erasing of expired data is suspended for six hours of uptime; if the clock is right, run "monolith data sweep --confirm"',
+          'clock more than a day ahead of the last stored time: deletion of expired data is suspended for six hours of uptime; if the clock is right, run "monolith data sweep --confirm"',
         );
     },
     onError: (err) => log.error({ err }, 'cannot store the wall clock, will retry'),
