@@ -94,7 +94,7 @@ t.test('Grafana dashboards', { skip }, async (t) => {
     await loaded;
   });
 
-  /** Returns the numbers that a query yields. Waits up to 30 seconds for the first numbers. */
+  /** Returns the values of a query's result. Waits up to 30 seconds for the first values to appear. */
   const numbers = async (query: string): Promise<number[]> => {
     for (const end = Date.now() + 30_000; ; await new Promise((done) => setTimeout(done, 500))) {
       const found = (await prometheus.query(query)).map(({ value }) => Number(value[1])).filter(Number.isFinite);

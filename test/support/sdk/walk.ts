@@ -38,7 +38,7 @@ interface Answer {
   body: unknown;
 }
 
-/** Error codes for wrong values of known keys. They mean that the sample is wrong. */
+/** Error codes for invalid values of known keys. Each of them means that the sample itself is wrong. */
 const WRONG_SAMPLE = new Set([
   'invalid_type',
   'missing_required_parameter',
