@@ -346,7 +346,7 @@ export const ERRORS = {
     status: 413,
     meaning: 'The file is too large.',
     cause:
-      "The file exceeds `files.max_bytes`, a part exceeds the declared size of its upload, the files of a generation request exceed the limit on their total size (64 MiB, or less if `http.max_reading_bytes` is small), or a PDF file exceeds one of its limits.",
+      'The file exceeds `files.max_bytes`, a part exceeds the declared size of its upload, the files of a generation request exceed the limit on their total size (64 MiB, or less if `http.max_reading_bytes` is small), or a PDF file exceeds one of its limits.',
     action:
       'Send smaller files, create the upload with the correct size, or ask the operator to raise `files.max_bytes`.',
   },
