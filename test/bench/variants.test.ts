@@ -21,10 +21,10 @@ t.test('measures every variant and peer once per round', async (t) => {
   };
   script('llama-bench', `case "$*" in *"-rtr 1"*) echo '[{"avg_ts": 21}]';; *) echo '[{"avg_ts": 7}]';; esac`);
   // Forks of llama.cpp print the table to stderr.
-  script('llama-batched-bench', `echo '| 16 | 4 | 2 | 40 | 0.1 | 320.0 | 0.1 | 80.5 | 0.2 | 200.0 |' >&2`);
+  script('llama-batched-bench', `echo '| 16 | 300 | 2 | 632 | 0.1 | 320.0 | 0.1 | 80.5 | 0.2 | 200.0 |' >&2`);
   const out = join(folder, 'variants.json');
   const peers = ['--peer', `peer=${folder}`, '--peer', `repacked=${folder} -rtr 1`];
-  const lists = ['--prefill', '32', '--batch', '1,2', '--depth', '64', '--tokens', '4', '--rounds', '2'];
+  const lists = ['--prefill', '32', '--batch', '1,2', '--depth', '64', '--tokens', '300', '--rounds', '2'];
   await variantsBenchCommand([
     ...['--model', MODEL, '--variant', 'plain=plain', '--variant', 'exact=auto:exact', '--threads', '1'],
     ...[...peers, ...lists, '--json', out],
