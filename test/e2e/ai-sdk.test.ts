@@ -1,5 +1,5 @@
-// Tests Vercel's AI SDK, in the version for Node 20. It validates the Messages format more strictly than Anthropic's
-// own client. Covers complete and streamed responses with text, thinking and tool calls.
+// Tests the server with Vercel's AI SDK, in the version for Node.js 20. It validates the Messages format more strictly
+// than Anthropic's own client. Covers complete and streamed responses with text, thinking and tool calls.
 import { createAnthropic } from 'ai-sdk-anthropic-3';
 import t from 'tap';
 import { said, startScripted } from '../support/script-model.js';

@@ -11,7 +11,7 @@ export const webhooks = {
   timeout_ms: setting(
     kind.integer(100, 600_000),
     10_000,
-    'Timeout of one webhook delivery attempt, in ms. For events, it is at most 5,000.',
+    'Timeout for each webhook delivery attempt, in ms. For events, at most 5,000 is used.',
   ),
   attempts: setting(
     kind.integer(1, 10),

@@ -44,7 +44,7 @@ export const storedChatOperations = [
     method: 'get',
     path: `${PATH}/{id}/messages`,
     id: 'listChatCompletionMessages',
-    summary: "List the messages of a stored chat completion's request.",
+    summary: 'List the request messages of a stored chat completion.',
     answer: 'ChatMessageList',
     query: paging,
   },

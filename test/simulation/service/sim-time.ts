@@ -73,8 +73,8 @@ export class SimTime {
   }
 
   /**
-   * Schedules a callback. `run` may return a promise that the real machine resolves; no other callback runs until that
-   * promise is resolved.
+   * Schedules a callback. `run` may return a promise that depends on real I/O; no other callback runs until it is
+   * resolved.
    */
   at(us: number, owner: Owner, run: () => unknown): Due {
     const due: Due = { at: Math.max(us, this.#now), order: this.#order++, owner, run, cancelled: false };
