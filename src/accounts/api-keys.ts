@@ -57,7 +57,7 @@ export interface CreatedKey {
 
 export interface ApiKeys {
   get(organizationId: string, id: string): Promise<KeyRecord | null>;
-  /** Keys of all organizations, oldest first. For the command line. */
+  /** The keys of all organizations, oldest first. For the command line. */
   all(): Promise<KeyRecord[]>;
   /** Newest first. `after`: ID of the previous page's last key. Null if the organization does not have that key. */
   page(organizationId: string, limit: number, after: string | null): Promise<Page<KeyRecord> | null>;
@@ -72,7 +72,7 @@ export interface ApiKeys {
    * the key. Resolves to null if a key already exists.
    */
   first(organizationId: string, fields: NewKey): Promise<CreatedKey | null>;
-  /** Makes a key that the operator has chosen valid, unless it already is. */
+  /** Registers a key that the operator has chosen as valid, unless it is registered already. */
   accept(organizationId: string, name: string, secret: string): Promise<void>;
   /** Returns null if the key is not found. Rejects with ApiError 422 if the key is revoked. */
   change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null>;

@@ -9,7 +9,8 @@ export interface OrganizationDataOwner {
   eraseOrganization(id: string): Promise<unknown>;
 }
 
-// Requests that were still running when the organization was deleted may store data a little later.
+// Requests that were still running when the organization was deleted may still store data for up to this long
+// afterwards.
 const LATE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 

@@ -19,12 +19,12 @@ import type { KeyHolder, KeyStore } from './key-store.js';
 const CACHE_MS = 1_000;
 const CACHE_ENTRIES = 10_000;
 const KNOWN_KEYS = 2 * CACHE_ENTRIES;
-// With change notifications (KeyCachePolicy), entries are valid while all changes older than this are known to have
-// arrived.
+// With change notifications (KeyCachePolicy), cached entries may be used as long as every change made more than this
+// long ago is known to have arrived.
 const TRUSTED_MS = 900;
 // How long to wait for a possibly unreachable store before using the key's cache entry.
 const ANSWER_MS = 1_000;
-// The maximum length of a configured key, with some margin.
+// Maximum length of a key in a request: the longest key that can be configured, plus some margin.
 const MAX_KEY_LENGTH = 512;
 
 const REFUSALS = {
@@ -99,8 +99,8 @@ export class KeyCache {
   }
 
   /**
-   * Returns the identity of a key. `from`: the client, whose number of unknown keys is limited. Throws or rejects with
-   * ApiError 401, 403, 429 or 503.
+   * Returns the identity of a key. `from`: the client; the number of unknown keys that it may send is limited. Throws
+   * or rejects with ApiError 401, 403, 429 or 503.
    */
   authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
     if (secret.length > MAX_KEY_LENGTH) throw unknownKey();
@@ -190,7 +190,7 @@ export class KeyCache {
     return this.#use(holder, address === null ? null : { remoteAddress: address });
   }
 
-  /** One lookup, shared by all requests with the same key while it runs. */
+  /** Looks up a key. Requests with the same key share the lookup while it runs. */
   #find(digest: string, address: string | null): Lookup {
     const looking = this.#looking.get(digest);
     if (looking !== undefined) return looking;

@@ -5,7 +5,7 @@ import type { Identity } from '../shared/identity.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { OrganizationSettings } from './organizations.js';
 
-/** The identity that a key authenticates, and when the key expires. */
+/** The identity that a key stands for, and when the key expires. */
 export interface KeyHolder {
   readonly keyId: string;
   /** Whether the key is permanently revoked, regardless of any clock. */
@@ -24,7 +24,7 @@ export interface KeyHolder {
 /** The fields that decide whether a key is valid at a given time. */
 export type KeyEnds = Pick<KeyHolder, 'revoked' | 'overlapEndsAt' | 'expiresAt' | 'disabled'>;
 
-/** An organization, and its keys that have running requests. */
+/** An organization, and those of its keys that have running requests. */
 export interface Standing {
   readonly organization: 'active' | 'suspended' | 'gone';
   /** Omits IDs that are not, or are no longer, keys of the organization. */
@@ -38,7 +38,7 @@ export interface KeyStore {
   find(digest: string): Promise<KeyHolder | undefined>;
   /** Reads the stored state of one of the organization's keys. Resolves to undefined if the key is unknown. */
   findById(organizationId: string, keyId: string): Promise<KeyHolder | undefined>;
-  /** `times`: key ID → milliseconds. If the stored time is later, it is kept. */
+  /** `times`: last-use time in milliseconds, by key ID. A stored time that is later is kept. */
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
 }
 

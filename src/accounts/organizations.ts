@@ -67,8 +67,8 @@ export interface Organizations {
   /** The first organization, which is created if there is none. */
   ensureFirst(): Promise<Organization>;
   /**
-   * `owner`: the organization's owner. `most`: the number of organizations that a user who is not an operator may own.
-   * Rejects with ApiError 403 or 422.
+   * `owner`: the organization's owner. `most`: the maximum number of organizations that a user who is not an operator
+   * may own. Rejects with ApiError 403 or 422.
    */
   create(name: string, owner: User, most: number, actor: Actor): Promise<OrganizationView>;
   /** Null if not found or deleted. */
@@ -111,6 +111,6 @@ export function checkOwned({ operator }: User, owned: readonly Organization[], m
 export const isSameList = (a: readonly string[], b: readonly string[]): boolean =>
   a.length === b.length && a.every((one, at) => one === b[at]);
 
-/** Whether the organization can be opened on the dashboard from this address. */
+/** Whether the organization may be opened on the dashboard from this IP address. */
 export const mayOpenFrom = ({ dashboardAddresses }: OrganizationSettings, address: string): boolean =>
   AddressList.of(dashboardAddresses)?.allows(address) !== false;

@@ -63,7 +63,7 @@ export class UnknownKeys {
     return count >= MAX_UNKNOWN_KEYS ? waitMs(began, now) : 0;
   }
 
-  /** Reverts one take() after the key turned out to be known or could not be looked up. */
+  /** Reverts one call to take() if the key turned out to be known or could not be looked up. */
   giveBack(address: string): void {
     const place = this.#slotOf(address);
     for (;;) {

@@ -53,7 +53,7 @@ export interface CountersHealth {
   state: 'shared' | 'away';
   /** share: each process enforces its share of every limit. refuse: every request is rejected. */
   policy: 'share' | 'refuse';
-  /** Number of processes when they were last seen, including this one. */
+  /** Number of processes that share the counters, as last seen, including this one. */
   processes: number;
 }
 
@@ -73,8 +73,8 @@ export interface Admission {
   /** Counts a request that generates no output toward the key's limits.read_rpm. Throws ApiError 429. */
   read(identity: Pick<Limited, 'keyId'>): void;
   /**
-   * Takes one of `limit` WebSocket connection slots. Throws ApiError 429 or 503. Returns a function that frees the
-   * slot; calling it again has no effect.
+   * Takes one of the organization's `limit` WebSocket connection slots. Throws ApiError 429 or 503. Returns a function
+   * that frees the slot; calling it again has no effect.
    */
   connect(organizationId: string, limit: number): () => void;
   /** Releases all reservations of a thread that terminated unexpectedly. */

@@ -1,5 +1,5 @@
 // Tokens that an organization with a cap has used this calendar month (UTC): one counter in shared memory. It starts
-// from the stored usage, so it survives restarts. Safe on any thread.
+// from the stored usage, so it survives restarts. Safe to call from any thread.
 //
 // The record also contains the month. The first thread that finds an old month in the record claims the new one by
 // storing a negative number while it reads the stored usage. Tokens used in the meantime are already counted. Other
@@ -14,7 +14,7 @@ import { recordKey } from './record-key.js';
 // If a claim is older than this, the claiming thread may have terminated.
 const PATIENCE_MS = 5_000;
 const LOOK_MS = 2;
-// Successive claims on a month have different numbers, so that an abandoned claim can be recognized.
+// Each claim on a month gets a new number, so that an abandoned claim can be recognized.
 const CLAIMS = 1_000;
 
 /** Returns 202611 for November 2026. */
@@ -40,7 +40,7 @@ const claimOf = (month: number, attempt: number): number => -(month * CLAIMS + (
 const isClaimOf = (state: number, month: number): boolean => state < 0 && Math.floor(-state / CLAIMS) === month;
 
 export class MonthUse {
-  /** Months that this thread is starting or waiting for, by organization. */
+  /** By organization: the month whose counter this thread is starting or waiting for. */
   private readonly beginning = new Map<string, Promise<void>>();
 
   constructor(
@@ -86,7 +86,7 @@ export class MonthUse {
     }
   }
 
-  /** Replaces the count with the count from the shared counters. */
+  /** Replaces the local count with the count from the shared counters. */
   saw(organizationId: string, tokens: number): void {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return;

@@ -70,7 +70,7 @@ export class AlertWatch {
         if (this.#failing) deps.telemetry.log.info({}, 'measuring for alerts works again');
         this.#failing = false;
       } catch (err) {
-        // Logged once per outage, because rounds follow each other within seconds.
+        // Logged only once per outage, because a round runs every few seconds.
         if (!this.#failing && !this.#closed) deps.telemetry.log.error({ err }, 'measuring for alerts failed');
         this.#failing = true;
       }
@@ -220,7 +220,7 @@ function withinLimits(begun: readonly Condition[], active: readonly Incident[]):
 
 const isActive = ({ endedAt }: Incident): boolean => endedAt === null;
 
-/** Delivery of the closing message, to the destination of the opening message. */
+/** The delivery of the closing message to a destination of the opening message. */
 const endOf = (began: Delivery, at: number): Delivery => ({
   ...pendingDelivery({ id: began.destination, label: began.label }, 'ended', at),
   ...(began.state === 'skipped' ? { state: 'skipped', error: began.error } : {}),

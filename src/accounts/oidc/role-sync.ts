@@ -22,8 +22,8 @@ export interface RoleSyncDeps {
 }
 
 /**
- * The organization is suspended or does not exist, or there are too many memberships for the organization or the
- * user.
+ * The organization is suspended or does not exist, or the organization or the user already has the maximum number of
+ * memberships.
  */
 const NOT_ASSIGNED: readonly string[] = ['organization_suspended', 'resource_not_found', 'too_many_entries'];
 
@@ -33,7 +33,7 @@ export class OidcRoleSync {
     private readonly deps: RoleSyncDeps,
   ) {}
 
-  /** `claim`: the claim as received. Throws OidcRefusal if the settings refuse the sign-in. */
+  /** `claim`: the claim's value as received. Throws OidcRefusal if the settings refuse the sign-in. */
   of(claim: unknown): ClaimedRole {
     const values = claimValues(claim);
     if (values === null)

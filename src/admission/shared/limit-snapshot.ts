@@ -8,7 +8,9 @@ import type { ErrorFormat } from '../../shared/errors.js';
 
 const MINUTE_US = 60_000_000;
 
-/** Times until the buckets are full, in µs, the number of unfinished requests, and the mean request duration in ms. */
+/**
+ * Times until the buckets are full, in µs, the number of unfinished requests, and the mean duration of a request in ms.
+ */
 export interface LimitSnapshot {
   rpmUs: number;
   tpmUs: number;

@@ -124,7 +124,7 @@ export class LocalQuota {
     };
   }
 
-  /** Visits every record whose buckets are not full. Walks the whole table. */
+  /** Visits every record with a bucket that is not full. Walks the whole table. */
   forEachAhead(visit: (key: Int32Array, rpmUs: number, tpmUs: number) => void): void {
     this.#table.forEachAhead(process.hrtime.bigint(), (key, rpm, tpm) =>
       visit(key, Number(rpm) / 1000, Number(tpm) / 1000),
@@ -157,7 +157,7 @@ export class LocalQuota {
   }
 }
 
-/** `what`: the consequence, as a clause of the error message. */
+/** `what`: what happens as a result, as a clause of the error message. */
 export const unreachable = (what: string): ApiError =>
   apiError(
     'capacity_exhausted',

@@ -81,7 +81,7 @@ export class SharedAdmission implements Admission {
   /** Tokens used while Redis was unreachable, by the Redis key of the month. */
   readonly #unreported = new Map<string, number>();
   readonly #beginning = new Map<string, Promise<void>>();
-  /** Buckets used while Redis was unreachable. Their state is sent after the reconnect. */
+  /** Buckets from which requests took while Redis was unreachable. Their state is sent to Redis after the reconnect. */
   readonly #touched = new Set<string>();
   #beat: NodeJS.Timeout | null = null;
   #renewing = false;
@@ -184,7 +184,7 @@ export class SharedAdmission implements Admission {
         if (this.options.thread === 0)
           await this.#connection.run('leave', [this.#keys.processes], [this.options.process]);
       } catch {
-        // ignored, because the leases expire on their own
+        // errors are ignored, because the leases expire on their own
       }
     }
     await this.#connection.close();
@@ -366,7 +366,7 @@ export class SharedAdmission implements Admission {
     const { owner, limits } = scopes[which] as LimitScope;
     const { count, meanMs } = seen[which] as LimitSnapshot;
     const [places, rpm, tpm] = [limits.concurrency ?? 0, limits.rpm ?? 0, limits.tpm ?? 0];
-    // The time until all buckets have enough for the request, not only the bucket that rejected it first.
+    // Returns the time until every bucket has enough for the request, not only the bucket that rejected it first.
     const wait = Math.max(
       1,
       ...scopes.flatMap(({ limits: their }, at) => {
@@ -455,7 +455,7 @@ export class SharedAdmission implements Admission {
       this.#processes.see(all);
       if (leases) await this.#leases.renew();
     } catch {
-      // ignored, because a lost connection is reported elsewhere
+      // errors are ignored, because a lost connection is reported elsewhere
     } finally {
       this.#renewing = false;
     }

@@ -210,6 +210,6 @@ export class Drive {
   }
 }
 
-/** This thread's share of `total`. The remainder goes to the first few threads. */
+/** Returns this thread's share of `total`. The remainder of the division goes to the first few threads, one each. */
 const portion = (total: number, { index, count }: Share): number =>
   Math.floor(total / count) + (index < total % count ? 1 : 0);
