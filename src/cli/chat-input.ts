@@ -13,7 +13,7 @@ export class MessageInput {
     return this.#lines.length > 0 || this.#isBlock;
   }
 
-  /** Returns the complete message, or null if it continues. `pasted`: the line is inside a paste. */
+  /** Returns the complete message, or null if it continues. `pasted`: whether the line is part of pasted text. */
   push(line: string, pasted = false): string | null {
     if (this.#isBlock) {
       const end = line.trimEnd();
@@ -97,7 +97,7 @@ export function parseCommand(message: string): ChatCommand | null {
     case 'image':
       return parseImage(argument);
     default:
-      // A path such as /etc/hosts, or a comment, is a message.
+      // Text that starts like a command but is a path, such as /etc/hosts, or a comment is sent as a message.
       return name === undefined ? null : { name: 'wrong', problem: `/${name} is not a command` };
   }
 }

@@ -10,8 +10,7 @@ import { withStores } from '../server/command-stores.js';
 
 const LIFE_MS = 3_600_000;
 /**
- * If less lifetime than this is left, the key is renewed before the next message, because a response may take a long
- * time.
+ * If the key expires sooner than this, it is renewed before the next message, because a response may take a long time.
  */
 const ENOUGH_MS = LIFE_MS / 2;
 

@@ -227,7 +227,7 @@ async function send({ peer, model, system, messages, fields }: State, signal: Ab
   return answer;
 }
 
-/** `42 tokens, 31.2 tokens/s, first after 0.21 s`. The first token is not part of the rate. */
+/** `42 tokens, 31.2 tokens/s, first after 0.21 s`. The rate does not include the first token. */
 export function speed(tokens: number | null, firstMs: number, restMs: number): string {
   const first = `first after ${(firstMs / 1_000).toFixed(2)} s`;
   if (tokens === null) return first;

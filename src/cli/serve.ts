@@ -121,7 +121,8 @@ async function runServer(argv: string[]): Promise<number> {
     await server?.drain();
     telemetry.log.error({ pid: process.pid }, 'exiting without closing the database; restart the server');
     await stderrLog.flush();
-    // LMDB must no longer be used: closing it would sync again, and report data as written that the disk may have lost.
+    // LMDB must no longer be used: closing it would sync again, and that sync would report success although the disk
+    // may have lost data.
     process.kill(process.pid, 'SIGKILL');
     await new Promise(() => undefined);
   });

@@ -159,7 +159,7 @@ const NO_BOX: Pick<SecretBox, 'open' | 'seal'> = { open: notOpened, seal: notOpe
 const boxOf = async ({ stores, config }: Context): Promise<SecretBox> =>
   new SecretBox(await storedKeyRing(stores.sealer, config.secrets.signing_keys));
 
-/** `box`: needed only to change the secret. */
+/** `box`: encrypts the secret; needed only by actions that change it. */
 function endpointsOf({ stores, config }: Context, box: Pick<SecretBox, 'open' | 'seal'> = NO_BOX): WebhookEndpoints {
   return new WebhookEndpoints({
     store: stores.webhooks,

@@ -1,5 +1,6 @@
 // Determines the server properties that a load test needs: the model, the token counts of common words, and the name of
-// the output-limit parameter. To do so, it sends a few unmeasured requests, which also check that the server works.
+// the output-limit parameter. To do so, it sends a few requests that are not measured. They also verify that the server
+// works.
 
 import { LoadClient, refusal } from './client.js';
 import type { Asked } from './client.js';
@@ -60,7 +61,7 @@ export async function modelsOf(url: string, headers: Readonly<Record<string, str
   return names;
 }
 
-/** The parts of a workload's prompts other than the generated texts. */
+/** The parts of a workload's prompts that are not generated text. */
 interface Around {
   readonly system: string | null;
   readonly schema: Turn['schema'];
@@ -137,8 +138,8 @@ async function probe(
 }
 
 /**
- * Token counts of words with a preceding space. Covers all words if each is a single token, otherwise only the first
- * few. Null if the server has no tokenizer endpoint.
+ * Returns the token counts of words with a preceding space: of all words if each of them is a single token, otherwise
+ * only of the first few. Null if the server has no tokenizer endpoint.
  */
 async function measuredWords(target: Target): Promise<number[] | null> {
   const url = `${target.url.replace(/\/v1$/, '')}/tokenize`;

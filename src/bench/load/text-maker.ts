@@ -15,7 +15,7 @@ export const WORDS: readonly string[] = (
   'morning evening story letter door window table market bridge city field forest island mountain'
 ).split(' ');
 
-/** Used if no token counts are known, in which case every word counts as one token. */
+/** Used if the token counts of words are unknown. Every word then counts as one token. */
 export const UNMEASURED: TextMeasure = { tokens: WORDS.map(() => 1), overhead: 0, exact: false };
 
 export class TextMaker {

@@ -20,7 +20,10 @@ export interface Target {
    * length.
    */
   readonly ignoreEos: boolean;
-  /** Name of the output limit in the chat dialect. Servers accept one of two names; prepare.ts determines which. */
+  /**
+   * Name of the field that limits the output in the chat dialect. Servers accept one of two names; prepare.ts
+   * determines which.
+   */
   readonly capField: 'max_tokens' | 'max_completion_tokens';
   /** A request that takes longer than this counts as failed (`timeout`). */
   readonly timeoutMs: number;
@@ -66,8 +69,8 @@ export interface TraceRow {
   readonly promptTokens: number;
   readonly outputTokens: number;
   /**
-   * Numbers of the prompt's blocks, in order. Blocks with the same number get the same text, which reproduces shared
-   * prefixes.
+   * The numbers that identify the prompt's blocks, in order. Blocks with the same number get the same text, which
+   * reproduces shared prefixes.
    */
   readonly blocks?: readonly number[];
 }
@@ -163,7 +166,7 @@ export interface RequestRecord {
   /** When the request was due. Latencies count from this time, which avoids coordinated omission. */
   readonly intended: number;
   readonly sent: number;
-  /** Times of the status line and of the first event with output; null if they did not arrive. */
+  /** Arrival times of the status line and of the first event with output; null if it did not arrive. */
   readonly headers: number | null;
   readonly firstToken: number | null;
   readonly end: number;
@@ -179,7 +182,7 @@ export interface RequestRecord {
   readonly outputTokens: number | null;
 }
 
-/** The client's own performance, which shows whether it was the bottleneck. */
+/** Measurements of the client itself, which show whether it was the bottleneck. */
 export interface ClientFigures {
   /** Utilization of the busiest thread, from 0 to 1; 1 means that it was never idle. */
   readonly utilization: number;
@@ -202,7 +205,7 @@ export interface LoadResult {
 export interface LoadProgress {
   readonly elapsedMs: number;
   readonly phase: 'warmup' | 'measured' | 'ending';
-  /** Counts over both phases, warm-up and measurement. */
+  /** Counts of requests over both phases, warm-up and measurement. */
   readonly sent: number;
   readonly answered: number;
   readonly failed: number;

@@ -51,11 +51,11 @@ const ANEW = 8;
 const MAX_LOG_RATIO = 1.5;
 /** Points with at least this probability count as feasible. */
 const LIKELY = 0.5;
-/** Minimum probability for an unmeasured point to be the predicted best. */
+/** Minimum probability of meeting the objectives for an unmeasured point to be chosen as the predicted best. */
 const SURE = 0.8;
 /**
- * Lower bound for the fraction of good requests. Smaller fractions are raised to this value, so that they are treated
- * alike.
+ * Lower bound for the fraction of good requests. Smaller fractions are raised to this value, so that the model does not
+ * distinguish between them.
  */
 const MIN_SHARE = 0.05;
 

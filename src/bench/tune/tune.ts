@@ -118,8 +118,8 @@ class Tuning {
   async #confirmed(asIs: Point): Promise<{ current: TunePick | null; best: TunePick | null }> {
     const asTheyAre = (point: Point | undefined): Runs | null =>
       point === undefined ? null : { settings: this.deps.engine.before, load: this.#loadOf(point), trials: [] };
-    // Only a few loads were measured with the current settings, so a model fitted to all measurements predicts their
-    // best load more accurately.
+    // Only a few loads were measured with the current settings, so a model fitted to all measurements predicts the best
+    // load for these settings more accurately.
     const measured = asTheyAre(this.#search.ranked(asIs)[0]);
     let current = asTheyAre(this.#search.believed(asIs) ?? undefined) ?? measured;
     const waiting = this.#search.ranked().filter((point) => NAMES.some((name) => point[name] !== asIs[name]));

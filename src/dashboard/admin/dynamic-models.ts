@@ -134,7 +134,7 @@ export class DynamicModels {
     }
   }
 
-  /** Returns a model even if its weights are missing; loading it then reports the error. */
+  /** Returns a catalog entry even if the model's weights are missing. Loading the model then reports the error. */
   #modelOf(name: string, { source, path, displayName, idleMinutes, addedAt }: ServedModelRow): CatalogModel {
     const file = existsSync(path) ? path : (this.options.hub.cached(parseModelRef(source))?.path ?? path);
     const created = Math.floor(Date.parse(addedAt) / 1000);

@@ -10,7 +10,7 @@ import { addSum, sumOf } from './live-sums.js';
 import type { LiveSum } from './live-sums.js';
 
 const STEP_S = RINGS[0]?.stepS ?? 10;
-/** Collected per-key entries are merged once there are this many. */
+/** When this many per-key entries have been collected, they are merged. */
 const MERGE_AT = 4_000;
 
 export class LiveRecorder {

@@ -93,7 +93,7 @@ function runSection({ result, summary }: FinishedRun, title: string): string {
 const titled = (title: string, content: string): string =>
   content === '' ? '' : `<section><h3>${escape(title)}</h3>${content}</section>`;
 
-/** The headline figures: means over the first round's runs. */
+/** The headline figures: means over the runs of the first round. */
 function headline({ repeated, runs }: LoadReport): string {
   const figure = (name: string, show: (value: number) => string = number): string | null => {
     const { mean } = repeated[name] ?? { mean: NaN };

@@ -60,7 +60,7 @@ export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
   return figures;
 }
 
-/** For each round, the metrics that every run of the round has. */
+/** For each round, the metrics that are available for every run of the round. */
 export function repeatedFigures(runs: readonly RunReport[]): Pick<LoadReport, 'repeated' | 'laterRounds'> {
   const ofRound = (wanted: number): Record<string, Repeated> =>
     repeatedOfRuns(runs.filter(({ round }) => round === wanted));
