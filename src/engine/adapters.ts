@@ -56,7 +56,8 @@ export function adapterModel(base: CatalogModel, adapter: AdapterSource): Catalo
 
 /**
  * Splits MODEL:NAME into the model and the adapter's name. If several splits are possible, the longest model name is
- * used. NAME alone refers to the only local model. Otherwise returns an error message.
+ * used. NAME alone is allowed if there is exactly one local model, and refers to that model. If the text cannot be
+ * split, returns an error message.
  */
 export function adapterTarget(
   asked: string,

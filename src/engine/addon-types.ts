@@ -584,8 +584,8 @@ export interface NativeEngine {
   tokenBytes(token: number): Uint8Array;
   findToken(spelling: string): number; // -1 if there is none
   /**
-   * Compiles off the event loop, within limits on memory, work and time; recent results are cached. If a grammar cannot
-   * be compiled, the promise still resolves, with a null `grammar` and the reasons in `problems`.
+   * Compiles a grammar off the event loop, within limits on memory, work and time. Recent results are cached. If a
+   * grammar cannot be compiled, the promise still resolves, with a null `grammar` and the reasons in `problems`.
    */
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
   detokenize(tokens: Int32Array): string; // renders all tokens, including special ones
@@ -602,7 +602,7 @@ export interface NativeEngine {
   close(): Promise<void>; // closes this handle; the engine stops when its last handle is closed
 }
 
-/** A tokenizer without weights. Vocabulary-only files are supported. */
+/** A tokenizer that is loaded without the model's weights. GGUF files that contain only a vocabulary are supported. */
 export interface NativeTokenizer {
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   detokenize(tokens: Int32Array): string;
@@ -610,7 +610,7 @@ export interface NativeTokenizer {
 
 export interface Addon {
   readonly version: string;
-  /** Increased by each release that produces different bits for the same model, options and input. */
+  /** Increased by every release whose results for the same model, options and input differ in any bit. */
   readonly numericsVersion: number;
   readonly isas: string[]; // instruction sets that this processor supports, from simplest to most advanced
   /**
@@ -631,7 +631,9 @@ export interface Addon {
    */
   wantedTensors(path: string): { name: string; shape: number[]; vector: boolean }[];
   loadTokenizer(path: string): NativeTokenizer;
-  /** Loads off the event loop. Loading the same `name` on another worker thread attaches to the existing engine. */
+  /**
+   * Loads a model off the event loop. Loading the same `name` on another worker thread attaches to the existing engine.
+   */
   load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;
   debugLogits(
     path: string,
@@ -657,7 +659,7 @@ export interface Addon {
   lockFile(descriptor: number): boolean;
   /**
    * Repairs a heap overflow in the lmdb package that a full disk triggers. Must be called after lmdb has been loaded,
-   * on any thread. Returns how many imports were rebound.
+   * on any thread. Returns how many of the package's imported functions were replaced.
    */
   guardLmdbErrors(): number;
   /** Memory available to models, within this process's cgroup limits. */

@@ -35,7 +35,7 @@ const catalogModel = z.strictObject({
    * A GGUF file or a Hugging Face directory, relative to the catalog. Models with the same file share one loaded copy.
    */
   file: z.string().min(1),
-  /** Quantization type for float matrices on load; absent or null = unchanged. */
+  /** The type to which float matrices are quantized when the model is loaded; absent or null = not quantized. */
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   /**
    * The draft model for speculative decoding: a smaller model with the same vocabulary, or an EAGLE-3 head. Relative to
@@ -79,7 +79,7 @@ const catalogModel = z.strictObject({
   idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
   /** If true, the model is never unloaded, neither when idle nor to free memory for another model. */
   pinned: z.boolean().optional(),
-  /** Maximum number of prompt and output tokens together; null: as many as the file and the memory allow. */
+  /** Maximum number of prompt and output tokens in total; null: as many as the model file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),
   /**
    * Maximum number of output tokens, which is also the default if the client does not set a limit; null: the rest of
@@ -332,13 +332,13 @@ export function modelOfFile(name: string, path: string): CatalogModel {
     max_output_tokens: null,
     input_modalities: ['text'],
     image_input: 'refuse',
-    // Has no effect on models without reasoning.
+    // The default effort has no effect on models without reasoning.
     default_effort: 'medium',
     sampling: { ...PLAIN_SAMPLING, ...recommendedSampling(file, isFolder) },
   };
 }
 
-/** An upstream model. The upstream's own defaults are unknown. */
+/** Returns the catalog entry of an upstream model. The upstream's own defaults are unknown. */
 export function modelElsewhere(name: string, upstream: Upstream): CatalogModel {
   const checked = id.safeParse(name);
   if (!checked.success)

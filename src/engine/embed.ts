@@ -158,7 +158,8 @@ class EmbedRun implements EmbedCall {
       organization,
       background,
       adapter,
-      // The call's deadline applies instead, because an input may have to wait for many other inputs of the call.
+      // No separate queue limit: the call's own deadline applies, because an input may have to wait for many other
+      // inputs of the call.
       queueWaitMs: generationMs,
       generationMs,
       output: 'vector',

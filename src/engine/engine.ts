@@ -177,7 +177,7 @@ export class Engine {
       id,
       cancel: () => {
         if (listener.over) return;
-        // The engine may have reused the ID if the request has ended.
+        // If this request has ended, the engine may have given its ID to another request.
         const runs = this.#listeners.get(id) === listener;
         if (runs) this.#listeners.delete(id);
         this.#forget(listener);

@@ -48,9 +48,7 @@ export class ModelLifecycle {
    * them.
    */
   readonly #reserved = new Map<string, number>();
-  /**
-   * Loads make room one after another, so that each takes into account the memory that the others reserve and free.
-   */
+  /** Loads make room one after another, so that each takes into account the memory that the others reserve and free. */
   #makingRoom: Promise<void> = Promise.resolve();
   readonly #timer: NodeJS.Timeout;
 
@@ -69,8 +67,8 @@ export class ModelLifecycle {
   }
 
   /**
-   * Resolves when an unloaded model has been loaded or has failed to load (see its status). Resolves immediately if the
-   * model is not unloaded.
+   * Loads the model if it is unloaded. Resolves when it has been loaded or has failed to load (see its status).
+   * Resolves immediately if the model is not unloaded.
    */
   async ensureLoaded(model: string): Promise<void> {
     const load = this.#pool.loadOf(model);

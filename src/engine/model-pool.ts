@@ -39,7 +39,7 @@ export interface PooledEngine {
 const LAST_EVENTS_MS = 5_000;
 const IDLE_LOOK_MS = 25;
 
-/** One model file, and whether it is loading, loaded, failed or unloaded. */
+/** One model file and its state: loading, loaded, failed or unloaded. */
 class Slot implements PooledEngine {
   readonly names: string[] = [];
   readonly adapters = new Set<PoolAdapter>();
@@ -253,8 +253,8 @@ export class ModelPool {
       this.#models.set(model.id, { model, slot: null, loaded });
       return;
     }
-    // Uses the symbolic link's path rather than its target, because the links to the model's other parts are next to
-    // it.
+    // If the path is a symbolic link, the link itself is used rather than its target, because the links to the model's
+    // other parts are in the same directory.
     const file = resolve(model.file);
     const vision = visionFileOf(model);
     const key =

@@ -30,7 +30,10 @@ export interface SlotPool<O extends Organization> {
   release(organization: O): void;
   /** Number of slots that the organization is using. */
   atWork(organization: O): number;
-  /** When the organization last got a slot after waiting on another thread, in units of now(). */
+  /**
+   * The time, on the clock of now(), when the organization last got a slot for a task that had waited on another
+   * thread.
+   */
   lastTurn(organization: O): number;
   /** A monotonic time. */
   now(): number;
@@ -98,8 +101,8 @@ const RETRY_AFTER_MS = 2_000;
 interface FairSlotsOptions {
   budget?: TimeBudget | undefined;
   /**
-   * Maximum number of slots per organization, even if no others are waiting. For tasks whose duration depends on the
-   * client.
+   * Maximum number of slots per organization, even if no other organization is waiting. Needed for tasks whose duration
+   * depends on the client.
    */
   mostOfOne?: number | undefined;
   now?: (() => number) | undefined;
@@ -164,7 +167,7 @@ export class FairSlots<O extends Organization = Organization> {
     this.#serve();
   }
 
-  /** Charges this much time to the organization's budget. */
+  /** Charges time that a task took to the organization's budget. */
   charge(organization: O, ms: number): void {
     if (this.#budget === undefined || ms <= 0) return;
     for (const other of this.#taken.keys()) this.#takenBy(other); // forgets organizations whose budget is full again

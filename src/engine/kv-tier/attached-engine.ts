@@ -19,7 +19,7 @@ const READ_AHEAD = 3;
 /** Timeout for one response from the engine, whose steps may be long. */
 const ANSWER_MS = 30_000;
 const LOOK_MS = 10;
-/** Limits the memory for pages that are read concurrently. */
+/** Maximum number of concurrent imports, which limits the memory for the pages being read. */
 const MAX_IMPORTS = 4;
 /** Number of computed tokens after which their mean time is used as an estimate. */
 const MIN_ROWS = 1_000;
@@ -71,7 +71,7 @@ export class AttachedEngine {
   skippedPages = 0;
   /** The estimate from an earlier process. */
   knownTokenMs = 0;
-  /** Imported tokens whose prefill time is not yet included in the time saved. */
+  /** Number of imported tokens whose prefill time is not yet included in the time saved. */
   uncountedTokens = 0;
 
   constructor(

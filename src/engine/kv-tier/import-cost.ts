@@ -8,7 +8,7 @@ const ASSUMED_BYTES = 2 ** 24;
 /** After each import, the weight of all earlier imports is multiplied by this factor. */
 const DECAY = 0.9;
 /**
- * Each time that the estimate prevents an import, the estimated cost is multiplied by this factor, so that imports are
+ * Whenever the estimate prevents an import, the estimated cost is multiplied by this factor, so that imports are
  * eventually tried again.
  */
 const RETRY_DECAY = 0.98;

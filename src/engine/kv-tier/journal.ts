@@ -54,7 +54,7 @@ export class Journal {
   #number = 0;
   #end = 0;
   #maxBytes = Infinity;
-  /** The next append overwrites any bytes that a failed append may have damaged. */
+  /** If an append fails, the next one overwrites the bytes that it may have left behind. */
 
   constructor(
     private readonly folder: string,

@@ -25,7 +25,7 @@ export interface AttachedEngine {
   readonly options: LoadOptions;
 }
 
-/** From the main thread to the worker. The worker responds to each with `done` and the same number. */
+/** From the main thread to the worker. The worker responds to each message with `done` and the same number. */
 export type TierOrder = { readonly number: number } & (
   | { readonly type: 'attach'; readonly engine: AttachedEngine }
   /** Stores the engine's remaining exports, for at most `withinMs`, and releases the engine. */
@@ -58,13 +58,16 @@ export interface PinOrder {
   readonly engine: string;
   readonly organization: number;
   readonly organizationId: string;
-  /** The full pages of the prompt, and one more token. The full pages are pinned. */
+  /** The prompt's tokens: those in its full pages, which are pinned, and one more. */
   readonly tokens: Int32Array;
   /** AdapterInfo.cacheKey of the LoRA adapter; '' = no adapter. */
   readonly adapter: string;
 }
 
-/** Number of a pinned prompt's leading tokens whose pages are in memory, and number whose pages are on disk. */
+/**
+ * The number of a pinned prompt's leading tokens whose pages are in memory, and the number of those whose pages are on
+ * disk.
+ */
 export interface PinState {
   readonly memoryTokens: number;
   readonly diskTokens: number;

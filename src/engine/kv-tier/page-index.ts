@@ -100,7 +100,7 @@ export class PageIndex {
     return (this.#perOrganization.get(organization) ?? 0) > 0;
   }
 
-  /** Returns whether an engine with a different key has stored the page with this digest. */
+  /** Returns whether a page with this digest was stored by an engine with a different key. */
   hasForOtherEngine(engine: string, digest: string): boolean {
     for (const other of this.#perEngine.keys())
       if (other !== engine && this.has(entryName('full', other, digest))) return true;

@@ -18,7 +18,7 @@ import { SlabFiles, type Slot } from './slab-files.js';
 
 /** Limits the memory of the index. */
 const MAX_RECORDS = 400_000;
-/** A page's expiry time is only postponed if the change is at least this many seconds. */
+/** A page's expiry time is postponed only if it moves by at least this many seconds. */
 const EXTEND_S = 3_600;
 /**
  * Maximum number of records that are evicted together when several slots are needed, because each eviction takes two
@@ -31,7 +31,7 @@ const READS = 8;
 const READ_BYTES = 1024 ** 2;
 
 export interface EngineIdentity {
-  /** SHA-256 over all inputs that affect the bits of a page. */
+  /** SHA-256 of everything that affects the bits of a page, apart from the tokens. */
   readonly key: Buffer;
   /** Estimated time to compute one token, in ms; only the ratio between engines matters. */
   readonly tokenMs: number;
@@ -237,8 +237,8 @@ export class PageStore {
         }
         const own = this.#index.get(nameOf(engine.key, page, 'full'));
         if (own === undefined) {
-          // Without this page, the following ones cannot be found. They are counted, so that the engine exports them
-          // again.
+          // Without this page, the pages after it cannot be found. They are counted as not stored, so that the engine
+          // exports them again.
           this.counts.skipped += pages.filter(({ index }) => index > page.index).length;
           break;
         }

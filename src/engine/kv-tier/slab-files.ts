@@ -12,8 +12,8 @@ import type { PageFile, PageFiles } from './page-files.js';
 const UNIT_BYTES = 4096;
 const MAX_FILE_BYTES = 64 * 1024 ** 2;
 /**
- * Files are small enough that at least this many fit into the budget, because space moves between slot sizes in
- * whole files.
+ * Files are kept small enough that at least this many fit into the budget, because only whole files can be reassigned
+ * to another slot size.
  */
 const MIN_FILES = 16;
 const NAME = /^(\d+)-(\d+)\.pages$/;

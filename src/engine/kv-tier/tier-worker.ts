@@ -276,7 +276,7 @@ class TierWorker {
         );
   }
 
-  /** An engine exports a page only once, so it is notified when pages have left the store. */
+  /** An engine exports a page only once, so it must be notified when pages have been removed from the store. */
   #forget(): void {
     const { evicted, erased, skipped, dropped } = this.store.counts;
     const lost = evicted + erased + skipped + Object.values(dropped).reduce((sum, count) => sum + count, 0);

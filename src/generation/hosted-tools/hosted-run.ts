@@ -65,7 +65,7 @@ type CallEvent = Extract<GenerationEvent, { type: 'call_started' | 'call_argumen
 const CONCURRENT = 4;
 /** Only generations with one choice use tools of this server. */
 const CHOICE = 0;
-/** Only a turn that ended naturally is continued. */
+/** A turn is continued only if the model ended it itself. */
 const CONTINUES: ReadonlySet<EndReason> = new Set<EndReason>(['tool_calls', 'end_of_turn']);
 
 /** Kind of tool that this server runs. Once a kind's call limit is exceeded, its tools may not be called again. */
@@ -427,7 +427,10 @@ class HostedRun implements RunningGeneration {
     }
   }
 
-  /** The required call has been made. A tool whose call limit is reached may not be called again. */
+  /**
+   * Returns the tool choice for the next round: a required call has been made, and a tool whose call limit has been
+   * reached may not be called again.
+   */
   #nextChoice(): ToolChoice {
     const { toolChoice, tools } = this.#request;
     const mode = toolChoice.mode === 'required' ? 'auto' : toolChoice.mode;

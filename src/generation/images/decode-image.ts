@@ -27,7 +27,10 @@ const decoders = new Decoders();
 type SharpModule = (input: Uint8Array, options: SharpOptions) => Sharp;
 let loading: Promise<SharpModule> | null = null;
 
-/** Loaded when the first image arrives, because loading it takes time and most servers never process an image. */
+/**
+ * The image library is loaded when the first image arrives, because loading it takes time and most servers never
+ * process an image.
+ */
 function loadSharp(): Promise<SharpModule> {
   loading ??= import('sharp').then(({ default: sharp }) => {
     sharp.cache(false);

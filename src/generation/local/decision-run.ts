@@ -160,7 +160,7 @@ export class DecisionRun implements RunningGeneration {
     await this.#slot();
     const giveUp = performance.now() + this.options.common.queueWaitMs;
     for (;;) {
-      // After cancel(), the promise is never settled, because the caller has stopped waiting.
+      // After cancel(), the promise is never settled, because nothing waits for it any longer.
       if (this.#isOver) return new Promise<never>(() => undefined);
       try {
         return await this.#submit(prompt, compared);

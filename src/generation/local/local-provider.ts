@@ -38,7 +38,7 @@ import type { CallableTools } from './tools/call-reader.js';
 import type { ReplaySource } from '../replay/replays.js';
 import { openingTokens, WrittenItems, type WritingRules } from './replay/written-items.js';
 
-/** Reported for a prompt that is too short to be looked up on disk. */
+/** The result for a prompt that is too short to be looked up in the disk tier. */
 const BELOW_MINIMUM: FromDisk = { tokens: 0, miss: { reason: 'below minimum', at: null } };
 
 export class LocalProvider implements Provider {
@@ -334,8 +334,8 @@ export class LocalProvider implements Provider {
     const { sampling, raw } = request;
     const defaults = this.model.sampling;
     const { dialect, markers } = this.prompter;
-    // Repetition detection is off for constrained output, which may legitimately repeat (for example, a row of zeros)
-    // until its grammar ends it.
+    // Repetition detection is off for constrained output, which may legitimately contain repetitions (for example, a
+    // row of zeros); its grammar ends them.
     const callDue = request.toolChoice.mode === 'required';
     const bound = grammars.format !== null || callDue;
     // A response that must be a call contains no other text.
@@ -454,7 +454,7 @@ export class LocalProvider implements Provider {
   }
 }
 
-/** Returns the result of a submission and converts engine errors to ApiErrors. */
+/** Calls `submit` and returns its result. Converts engine errors to ApiErrors. */
 function submitted<T>(submit: () => T, promptParam: string, queueDrainMs: () => number): T {
   try {
     return submit();
