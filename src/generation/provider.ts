@@ -10,7 +10,9 @@ import type { DecisionRequest } from './decisions.js';
 import type { PoolingRequest, PoolingTask } from './pooling.js';
 import type { GenerationEvent, GenerationRequest, LeftOut, SpelledToken, ReasoningEffort } from './types.js';
 
-/** Runs `work`, which processes this many characters, and charges its event-loop time to the organization. */
+/**
+ * Runs `work`, which processes this many characters, and charges the event-loop time that it takes to the organization.
+ */
 export type Charged = <T>(characters: number, work: () => T) => T;
 
 /** The client on whose behalf a request is prepared or counted. */
@@ -38,7 +40,7 @@ export interface Provider {
   readonly contextWindow: number;
   /** Maximum output tokens of one response, even if the client requests more. */
   readonly maxOutputTokens: number;
-  /** `fp_` + 10 hex digits. The same fingerprint means the same arithmetic. */
+  /** `fp_` + 10 hex digits. Responses with the same fingerprint were computed with the same arithmetic. */
   readonly fingerprint: string;
   /** The reasoning efforts that change the prompt or the budget; ['none'] for a model without reasoning. */
   readonly efforts: readonly ReasoningEffort[];
@@ -90,7 +92,7 @@ export interface Vocabulary {
   spell(id: number): SpelledToken;
 }
 
-/** A prompt in the form used for comparisons by the prefix cache. */
+/** A prompt in the form in which the prefix cache compares prompts. */
 export interface PromptContent {
   /** One number per position: a token ID or, for a position of an image, a negative number from the image's hash. */
   readonly keys: Int32Array;
@@ -127,7 +129,7 @@ export interface PreparedGeneration {
   readonly replayed?: readonly string[] | undefined;
   /** Returns the prompt in the form used for comparisons by the prefix cache. Absent for upstream models. */
   readonly content?: (() => PromptContent) | undefined;
-  /** Absent if the request's KV pages are never kept on disk. */
+  /** The part of the prompt that was read from disk. Absent if the request's KV pages are never kept on disk. */
   readonly fromDisk?: FromDisk | undefined;
   /**
    * Paths of schema keywords that are ignored because they are not supported. They occur only in non-strict schemas.

@@ -24,7 +24,7 @@ export interface ServedModel {
   /** The model name in the client's request. It may be an alias, and responses repeat it. */
   readonly asked: string;
   readonly lifecycle: ModelDeprecation;
-  /** The defaults for parameters that a request does not set. */
+  /** The model's defaults for parameters that a request does not set. */
   readonly sampling: CatalogModel['sampling'];
   /**
    * Loads the model if it is unloaded, and waits for it. After that, ready() returns the provider, or throws if the
@@ -334,7 +334,7 @@ function retired(asked: string, { successor }: ModelDeprecation): Error {
   );
 }
 
-/** Only a rough hint for clients, because the remaining loading time is unknown. */
+/** The Retry-After value is only a rough hint for clients, because the remaining loading time is unknown. */
 const LOAD_RETRY_MS = 5_000;
 
 type Ready = Extract<PooledModel['status'], { state: 'ready' }>;

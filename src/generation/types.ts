@@ -46,7 +46,7 @@ export interface ToolCall {
   arguments: string;
 } // `arguments`: JSON text as the model wrote it
 
-/** One reasoning block of an earlier turn. */
+/** One block of reasoning from an earlier turn. */
 export interface Thought {
   /** The block's text. Empty if only the upstream that returned the block can read it. */
   text: string;
@@ -221,7 +221,7 @@ export interface GenerationRequest {
   prediction?: string | undefined;
   /** Additional tokens that end the response. */
   stopTokens?: readonly number[] | undefined;
-  /** Number of most likely tokens to report per prompt token in `prompt` events; null = no such events. */
+  /** For each prompt token, the number of most likely tokens to report in `prompt` events; null = no such events. */
   promptLogprobs?: number | null | undefined;
   /** Whether to report the IDs of generated tokens in `tokens` events. */
   returnTokens?: boolean | undefined;
@@ -281,7 +281,7 @@ export interface Counted {
 }
 
 /**
- * Number of tokens of the request's prediction that the choice has repeated (`accepted`) and has not repeated
+ * Number of tokens in the request's prediction that the choice has repeated (`accepted`) and that it has not repeated
  * (`rejected`).
  */
 export interface PredictionCount {
@@ -315,8 +315,8 @@ export type GenerationEvent =
   // If requested: log probabilities of the prompt's tokens, starting at position `first`. The prompt's first token has
   // none. Emitted before all text.
   | { type: 'prompt'; first: number; logprobs: PromptLogprob[] }
-  // If requested: IDs of generated tokens, emitted before the text that starts with these tokens. Includes a token that
-  // ends the response.
+  // If requested: IDs of generated tokens, emitted before the first text that these tokens produce. Includes a token
+  // that ends the response.
   | { type: 'tokens'; choice: number; ids: number[] }
   // `tokens`: number of generated tokens that this event completes; 0 if it only releases held-back text.
   | {

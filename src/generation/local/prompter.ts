@@ -68,7 +68,7 @@ export interface Prompt {
   readonly images: readonly { readonly at: number; readonly part: ImagePart }[];
   /** Number of tokens, including image tokens. */
   readonly length: number;
-  /** Size in bytes of the template's generation prompt, which ends the text. */
+  /** Size in bytes of the template's generation prompt, with which the text ends. */
   readonly endBytes: number;
   readonly reasoning: OpenReasoning | null;
   /** The rendered text after the last image. Without images, the whole prompt. */
@@ -91,7 +91,7 @@ interface Tokenized {
 
 export class Prompter {
   readonly template: ChatTemplate;
-  /** The defect of the model's chat template, if it cannot be used at all or only without tools. */
+  /** What is wrong with the model's chat template, if it cannot be used at all or only without tools. */
   readonly templateProblem: TemplateProblem | null;
   /** The delimiters of the model's reasoning; null if it has no reasoning mode. */
   readonly markers: ReasoningMarkers | null;
@@ -230,7 +230,8 @@ export class Prompter {
     let characters = 0;
     const reasoning: { readonly at: number; readonly text: string }[] = [];
     const keys: string[] = [];
-    // Newest messages first, because the search is limited and truncation drops the oldest messages.
+    // Starts with the newest messages, because the number of lookups is limited and truncation drops the oldest
+    // messages.
     for (const message of messages.toReversed()) {
       if (message.role !== 'assistant') continue;
       for (const { id } of message.toolCalls ?? []) {

@@ -12,14 +12,14 @@ function* candidates(): Generator<number> {
   for (let code = 0xe000; code <= 0xf8ff; code++) yield code;
 }
 
-/** Matches any guard candidate. Most texts contain none. */
+/** Matches any guard candidate. Used to check texts quickly, because most contain none. */
 const CANDIDATES = /[\ufdd0-\ufdef\ue000-\uf8ff]/;
 
 /** Where special tokens could start in a text. */
 export interface Starters {
   /** The first characters of all special tokens. */
   readonly characters: readonly string[];
-  /** Matches such a character only if the next character also fits a special token. */
+  /** Matches a first character of a special token only if the next character also fits that token. */
   readonly places: RegExp;
 }
 

@@ -24,7 +24,7 @@ export const mcpToolName = (label: string, name: string): string =>
 
 export class McpToolSet {
   readonly definitions: ToolDefinition[] = [];
-  /** By the name shown to the model. */
+  /** The tools by the name shown to the model. */
   readonly #tools = new Map<string, OfferedTool>();
 
   /** `taken`: names of the request's other tools. */

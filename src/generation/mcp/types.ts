@@ -19,7 +19,7 @@ export interface McpToolFilter {
   readonly readOnly: boolean | null;
 }
 
-/** Which calls are run only after the client has approved them. */
+/** Which calls run only after the client has approved them. */
 export type McpApproval =
   | 'always'
   | 'never'

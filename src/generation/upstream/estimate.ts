@@ -10,7 +10,7 @@ const OF_A_MESSAGE = 4,
   OF_A_TOOL = 12,
   OF_AN_IMAGE = 1_000;
 
-/** The estimate may be off by half in either direction. */
+/** The estimate may be up to 50% too high or too low. */
 export function estimatedTokens({ raw, messages, tools }: GenerationRequest): number {
   if (raw !== undefined)
     return raw.kind === 'tokens'

@@ -21,7 +21,7 @@ export function checkable(format: OutputFormat): void {
 
 /**
  * Forwards events. If the check fails, the final event is replaced by a failure. `stop`: called when the rest of the
- * response is not needed.
+ * response is no longer needed.
  */
 export function checked(
   format: OutputFormat,

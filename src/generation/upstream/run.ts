@@ -199,7 +199,7 @@ export class UpstreamRun implements RunningGeneration {
       tried.add(server);
       if (this.#over) return;
       if (!server.take()) {
-        // Another request is already testing the server.
+        // Another request is already testing whether the server works again.
         attempt--;
         continue;
       }
@@ -275,7 +275,7 @@ export class UpstreamRun implements RunningGeneration {
     });
     this.#attempt?.abort();
     this.#memory?.release();
-    // After a complete response, it does not matter how the connection ends.
+    // Once the response is complete, it does not matter how the connection ends.
     const fault = this.#answer?.over === true ? null : ended;
     const well =
       this.#answer?.started === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);

@@ -29,7 +29,7 @@ const LOOK_MS = 1_000;
 /** How long a thread with precedence may take to claim a slot. It may be busy with other work. */
 const PATIENCE_MS = 100;
 
-/** Not included in the type declarations used to compile this file. */
+/** Declared here, because the type declarations used to compile this file do not include Atomics.waitAsync. */
 const waitAsync = (
   Atomics as unknown as {
     waitAsync(

@@ -235,7 +235,7 @@ export class UpstreamProvider implements Provider {
     });
     const { leftOut } = selected;
     const unsent = [
-      // Choosing the turns to drop would require the upstream's token counts.
+      // Truncation is not supported, because choosing the turns to drop would require the upstream's token counts.
       ...(request.truncation === 'auto' ? ['truncation'] : []),
       ...(request.keepsPages === true ? ['prompt_cache_retention'] : []),
       ...(request.prediction !== undefined && chosen.takesPrediction !== true ? ['prediction'] : []),

@@ -73,7 +73,10 @@ interface Place {
 const MAX_GROWTH = 8;
 const MAX_AROUND = 16_384;
 
-/** Rendered reasoning may be up to this many times as long as its text, because a guard may precede each character. */
+/**
+ * Rendered reasoning can be up to this many times as long as the reasoning text, because a guard may be inserted before
+ * each character.
+ */
 const MAX_GUARDED = 2;
 /** Maximum number of characters between reasoning and its closing marker. */
 const MAX_SPACE = 64;

@@ -103,8 +103,7 @@ export class ChoiceEvents {
   }
 
   #read(text: string): void {
-    // After this point, the parser handles all text of a bare call, regardless of the section to which the engine
-    // assigns it.
+    // From here on, the parser reads all text of a bare call, regardless of the section to which the engine assigns it.
     this.#inCalls = this.rules.syntax.bare;
     this.#calls.push(text);
   }

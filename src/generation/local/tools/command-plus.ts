@@ -14,7 +14,7 @@ import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 const WORD = 'Action:',
   FENCE = '```';
 
-/** `behind`: text between the word and the list. */
+/** `behind`: the text between the word "Action:" and the list. */
 function spaced(behind: string): ToolSyntax {
   const open = `${WORD}${behind}`;
   const entry = (tool: string): string => `\n    {\n        "tool_name": "${tool}",\n        "parameters":`;

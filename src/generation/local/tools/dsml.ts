@@ -31,7 +31,7 @@ function dsmlOf(word: string): ToolSyntax {
     close,
     bare: false,
     separators: '',
-    // A single token may contain both the bracket and the line break after it.
+    // A single token may contain both the closing bracket and the line break after it.
     engineOpen: open.slice(0, -1),
     reader: (first, tools, sink) => (first === '<' ? new TaggedCall(TAGS, tools, sink) : null),
     head: (tool) => `>${invoke(tool)}`,

@@ -94,7 +94,7 @@ export function headerOf(parts: readonly (string | RegExp)[]): (text: string) =>
       }
       const [found, captured] = part.exec(rest) ?? [null];
       if (found === null) return rest === '' ? 'more' : null;
-      // The following text has not arrived yet.
+      // The text after it has not arrived yet.
       if (found.length === rest.length && index < parts.length - 1) return 'more';
       if (captured !== undefined) name = captured;
       at += found.length;

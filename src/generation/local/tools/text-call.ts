@@ -103,7 +103,10 @@ const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([
   ['None', 'null'],
 ]);
 
-/** Returns the text in a form that may be JSON: trimmed, and with Python's literals replaced. */
+/**
+ * Returns the text in the form in which it is checked for being JSON: trimmed, and with Python's literals replaced by
+ * JSON's.
+ */
 export function jsonWord(text: string): string {
   const trimmed = text.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
   return PYTHON_WORDS.get(trimmed) ?? trimmed;
