@@ -62,7 +62,7 @@ export interface KeyCacheOptions {
   now?: () => number;
   /** Monotonic milliseconds. */
   elapsed?: () => number;
-  /** Without a policy, keys are cached for a second. */
+  /** If absent, keys are cached for one second. */
   policy?: KeyCachePolicy | null;
   /** Limits the attempts per address; null: no limit. */
   unknown?: UnknownKeys | null;

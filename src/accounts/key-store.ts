@@ -17,11 +17,11 @@ export interface KeyHolder {
   readonly suspended: boolean;
   /** The addresses from which the key may be used; null = all. */
   readonly addresses: AddressList | null;
-  /** Includes the key's permissions, and the limits of the key and its organization. */
+  /** The identity includes the key's permissions, and the limits of the key and its organization. */
   readonly identity: Identity;
 }
 
-/** The fields that decide whether a key is valid at a given time. */
+/** The fields of a key that determine whether it is valid at a given time. */
 export type KeyEnds = Pick<KeyHolder, 'revoked' | 'overlapEndsAt' | 'expiresAt' | 'disabled'>;
 
 /** An organization, and those of its keys that have running requests. */

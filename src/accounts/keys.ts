@@ -53,7 +53,10 @@ export interface KeyRecord {
   expiresAt: string | null;
   lastUsedAt: string | null;
   createdAt: string;
-  /** For display only. After a rotation, the end of the overlap during which the old and the new key are both valid. */
+  /**
+   * The time of the revocation, for display only. After a rotation, this is the end of the overlap during which the old
+   * and the new key are both valid.
+   */
   revokedAt: string | null;
   /**
    * Whether the key is permanently revoked, regardless of any clock. Absent if the key is not revoked, or if it expires

@@ -32,7 +32,7 @@ export function stepOf(secret: Uint8Array, code: string, milliseconds: number): 
   if (!/^\d{6}$/.test(code)) return null;
   const now = stepAt(milliseconds);
   let found: number | null = null;
-  // Compares all steps, so that the time taken reveals nothing. The latest match wins.
+  // Compares all steps, so that the time taken reveals nothing. If several steps match, the latest one is returned.
   for (let step = now - SKEW; step <= now + SKEW; step++)
     if (timingSafeEqual(Buffer.from(codeAt(secret, step)), Buffer.from(code))) found = step;
   return found;

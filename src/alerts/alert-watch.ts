@@ -45,7 +45,7 @@ export interface AlertWatchDeps {
   read(): Promise<Readings>;
   /** Returns all measured conditions. `processes`: all processes of the service. */
   conditions(processes: readonly SeenProcess[]): Promise<Measured>;
-  /** For each destination, returns why it must not receive messages about the condition, or null. */
+  /** Returns, for each destination, why it must not receive messages about the condition, or null if it may. */
   skips(condition: Condition): Promise<(destination: Destination) => string | null>;
   telemetry: Pick<Telemetry, 'alerting'> & { log: Pick<Log, 'info' | 'warn' | 'error'> };
   now: () => number;
@@ -57,7 +57,7 @@ export class AlertWatch {
   #closed = false;
   #failing = false;
   #full = false;
-  /** By key: when the condition of an active incident returned to within its threshold. */
+  /** For each active incident, by key: when the value of its condition returned to within the threshold. */
   readonly #withinSince = new Map<string, number>();
 
   constructor(

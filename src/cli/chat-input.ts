@@ -2,7 +2,7 @@
 
 /**
  * Collects lines. A message of several lines is typed between """ and """, or with \ at the end of each line but the
- * last; pasted lines form one message too.
+ * last; pasted lines also form a single message.
  */
 export class MessageInput {
   #lines: string[] = [];

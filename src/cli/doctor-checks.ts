@@ -197,8 +197,8 @@ function folder(check: string, path: string, flag: string, isPrivate: boolean): 
   const at = existing(path);
   const user = `user ${process.getuid?.() ?? '?'}`;
   if (!statSync(at).isDirectory()) return fail(check, `${at} is not a directory`, `Use another one with ${flag}.`);
-  // Creates a directory as a test, because permission bits do not show that a file system is read-only or, like /proc,
-  // refuses new directories.
+  // Tests access by creating a directory, because permission bits do not show whether a file system is read-only or,
+  // like /proc, refuses new directories.
   try {
     rmdirSync(mkdtempSync(join(at, '.monolith-doctor-')));
   } catch (error) {

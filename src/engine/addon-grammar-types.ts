@@ -7,8 +7,8 @@
 export interface NativeGrammar {
   readonly bytes: number; // memory it uses, not counting masks added to its states during use
   /**
-   * For tests: the bytes that may follow `text`. Special tokens are symbols that start with 0xff; the suffix is part of
-   * the text. Null if no matching text starts with `text`, or if a limit was exceeded.
+   * For tests: the bytes that may follow `text`. A special token is returned as a symbol that starts with 0xff. The
+   * suffix counts as part of the text. Null if no matching text starts with `text`, or if a limit was exceeded.
    */
   follow(text: Uint8Array): { bytes: Uint8Array; accepts: boolean } | null;
 }

@@ -302,8 +302,8 @@ export interface CallOptions {
    */
   answer?: string;
   /**
-   * Without a closing marker: a section ends with its grammar, and the turn continues as it would after a closing
-   * marker.
+   * Used if there is no closing marker: a section ends where its grammar ends, and the turn continues as it would after
+   * a closing marker.
    */
   endsItself?: boolean;
   /**

@@ -193,7 +193,7 @@ export class CatalogError extends Error {
 }
 
 export const builtInCatalog: string = join(packageRoot, 'models', 'catalog.json');
-/** In the npm distribution, the built-in catalog's models are in a separate package. */
+/** In an npm installation, a separate package contains the models of the built-in catalog. */
 const MODELS_PACKAGE = 'monolith-server-models';
 
 /** The directory that contains `file` and the catalog's other files. */

@@ -71,7 +71,7 @@ class Slot implements PooledEngine {
     return [...this.adapters].map(({ id }) => id);
   }
 
-  /** Loads the adapter immediately if the model is loaded; otherwise after each load of the model. */
+  /** Adds an adapter. It is loaded immediately if the model is loaded, and after every later load of the model. */
   addAdapter(adapter: PoolAdapter): Promise<void> {
     this.adapters.add(adapter);
     return this.status.state === 'ready' ? adapter.load(this.status.engine) : this.settled.then(() => adapter.settled);
@@ -206,7 +206,7 @@ class Slot implements PooledEngine {
 }
 
 export interface PoolHooks {
-  /** Runs after an engine has been loaded. Requests use the engine only once it has completed. */
+  /** Runs after an engine has been loaded. Requests can use the engine only after this has completed. */
   ready(pooled: PooledEngine, engine: Engine): void | Promise<void>;
   /** Runs before this thread releases an idle engine. */
   closing(pooled: PooledEngine): void | Promise<void>;

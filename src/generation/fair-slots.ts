@@ -208,7 +208,7 @@ export class FairSlots<O extends Organization = Organization> {
         weight,
         resume: () => {
           signal?.removeEventListener('abort', leave);
-          // Deferred, so that many slots freed in a row do not block the event loop.
+          // The task's start is deferred, so that many slots that become free in a row do not block the event loop.
           setImmediate(resolve);
         },
       };

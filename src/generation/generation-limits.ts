@@ -22,7 +22,7 @@ export interface GenerationLimits {
   loadWaitMs?: number;
   /** Maximum number of requests that wait for one model to load. Default: 512. */
   loadWaitMax?: number;
-  /** For models with recurrent state: number of prompt tokens between saved states. Default: 1,024. */
+  /** Number of prompt tokens between two saved states of a model with recurrent state. Default: 1,024. */
   snapshotTokens?: number;
   /** Whether the engine uses draft tokens. Default: true. */
   speculates?: boolean;

@@ -199,6 +199,6 @@ export interface RunningGeneration {
 /** A problem with a model's chat template. */
 export interface TemplateProblem {
   readonly reason: string;
-  /** Whether the template cannot be used at all, in which case the model serves only /v1/completions. */
+  /** Whether the template cannot be used at all. If so, the model serves only /v1/completions. */
   readonly unusable: boolean;
 }

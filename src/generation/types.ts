@@ -51,7 +51,7 @@ export interface Thought {
   /** The block's text. Empty if only the upstream that returned the block can read it. */
   text: string;
   path: string; // path in the client's request
-  /** The model that wrote the block; null if the client sent it unsealed, in which case it is used for any model. */
+  /** The model that wrote the block; null if the client sent the block unsealed. Such a block is used for any model. */
   model: string | null;
   /**
    * The upstream that returned the block and, if the upstream's API has reasoning blocks, the original block. Null if
@@ -178,9 +178,12 @@ export interface GenerationRequest {
   model: string; // the public name in the request
   messages: Message[];
   raw?: RawPrompt | undefined; // replaces messages, which is then empty
-  /** Set if the request asks for vectors or scores (pooling.ts) instead of text. `inputs`: the number of inputs. */
+  /** Set if the request is for vectors or scores (pooling.ts) instead of text. `inputs`: the number of inputs. */
   pooling?: { readonly task: PoolingTask; readonly inputs: number; readonly dimensions: number | null } | undefined;
-  /** Set if the request asks `questions` questions with allowed answers (decisions.ts) instead of generating text. */
+  /**
+   * Set if the request has questions with allowed answers (decisions.ts) instead of generating text. `questions`: their
+   * number.
+   */
   decisions?: { readonly questions: number } | undefined;
   continueFinal: boolean; // continues the last assistant message instead of starting a new turn
   sampling: Sampling;
@@ -385,7 +388,10 @@ export type GenerationEvent =
       reasoningTokens: number;
       calls: number;
       timings: ChoiceTimings;
-      /** Absent if the request has no prediction, or if the prediction was not used. */
+      /**
+       * How much of the prediction was repeated. Absent if the request has no prediction or if the prediction was not
+       * used.
+       */
       prediction?: PredictionCount | undefined;
       counted?: Counted | undefined;
     }

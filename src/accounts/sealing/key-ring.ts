@@ -7,8 +7,8 @@ export const SECRET_BYTES = 32;
 /** Keys derived from one secret. */
 export interface SealingKey {
   /**
-   * Derived from the secret, so that it does not depend on the key's position in the list. Two keys may have the same
-   * ID.
+   * The key's ID. It is derived from the secret and therefore does not depend on the key's position in the list. Two
+   * keys may have the same ID.
    */
   readonly id: number;
   readonly thinkingSignature: Buffer;

@@ -88,8 +88,8 @@ export class LocalQuota {
       if ([rpm, tpm, concurrency].some((limit) => limit !== null && this.options.processes.part(limit) === 0))
         throw noPart(owner, model);
     }
-    // Passed as an estimate, so that a prompt larger than this process's share is admitted by taking the whole share.
-    // Later requests wait until the share has refilled.
+    // The token count is passed as an estimate, so that a prompt larger than this process's share is admitted by taking
+    // the whole share. Later requests wait until the share has refilled.
     return this.local.reserve({
       ...request,
       identity: { ...identity, monthlyTokenCap: null },

@@ -11,7 +11,7 @@ import type { Target, TextMeasure, Turn, WorkloadSpec } from './types.js';
 const ANSWER_WITHIN_MS = 30_000;
 /** Number of words whose token counts are measured individually if some words are not single tokens. */
 const MEASURED_WORDS = 40;
-/** In the responses format, hosted models do not accept an output limit below this. */
+/** The smallest output limit that hosted models accept in the responses format. */
 const PROBE_TOKENS = 16;
 
 /** Adds `/v1` to a URL without a path. Throws LoadError. */
@@ -93,7 +93,8 @@ export async function prepare(
       },
     };
   if (counted === null) return { target: ready, measure: UNMEASURED };
-  // Without a tokenizer, the token count per word is derived from a prompt with a hundred additional words.
+  // If the server has no tokenizer endpoint, the number of tokens per word is derived from the token count of a prompt
+  // with a hundred additional words.
   const many = [...few, ...WORDS.slice(20, 120)];
   const { asked: longer } = await probe(ready, many, around);
   const perWord = Math.max(0.25, ((longer.answer.promptTokens ?? counted + 100) - counted) / 100);

@@ -11,7 +11,7 @@ export interface Target {
   readonly url: string;
   readonly dialect: Dialect;
   readonly model: string;
-  /** Sent in addition to content-type and accept. An API key goes into the `authorization` header. */
+  /** Headers that are sent in addition to content-type and accept. An API key goes into the `authorization` header. */
   readonly headers: Readonly<Record<string, string>>;
   /** Fields added to every body, such as sampling settings. They override the dialect's fields. */
   readonly body: Readonly<Record<string, unknown>>;
@@ -194,7 +194,7 @@ export interface ClientFigures {
 export interface LoadResult {
   /** Records, in the order in which the requests ended. */
   readonly records: readonly RequestRecord[];
-  /** Epoch milliseconds of the start of the run. */
+  /** The start of the run, in milliseconds since the Unix epoch. */
   readonly startedAt: number;
   readonly endedMs: number;
   readonly client: ClientFigures;

@@ -157,7 +157,7 @@ export class DynamicAdapters {
     await Promise.all(this.#loading);
   }
 
-  /** Reads run one at a time, so that an earlier result never replaces a later one. */
+  /** The adapters are read by one call at a time, so that an earlier result never replaces a later one. */
   #read(): Promise<void> {
     return (this.#reading = this.#reading.then(async () => {
       try {

@@ -92,7 +92,7 @@ export class DynamicModels {
     clearInterval(this.#timer);
   }
 
-  /** Reads run one at a time, so that the last declaration wins. */
+  /** The declarations are read by one call at a time, so that an earlier result never replaces a later one. */
   #read(): Promise<void> {
     return (this.#reading = this.#reading.then(async () => {
       try {

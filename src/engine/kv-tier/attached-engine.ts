@@ -288,7 +288,10 @@ export class AttachedEngine {
     if (id !== undefined) this.#tier.closeImport(id);
     this.#pins.delete(pin);
   }
-  /** Pages may have been dropped from the store, so the engine exports them again when they are next used. */
+  /**
+   * Must be called when pages may have been dropped from the store. The engine exports such pages again when they are
+   * next used.
+   */
   forget(): void {
     this.#tier.forget();
   }

@@ -25,7 +25,7 @@ export class ImportCost {
 
   /**
    * Returns whether importing `bytes` is expected to take less time than computing `tokens` prompt tokens. `tokenMs`:
-   * time to compute one token, in ms; 0 = not known, in which case the result is true.
+   * time to compute one token, in ms; 0 = not known; the result is then true.
    */
   isFaster(bytes: number, tokens: number, tokenMs: number): boolean {
     if (tokenMs === 0 || (bytes * this.#ms) / this.#bytes < tokens * tokenMs) return true;

@@ -50,7 +50,7 @@ export class KvTier {
       });
     });
     this.#worker.on('message', (news: TierNews) => this.#take(news));
-    // After a worker error, serving continues without the tier.
+    // If the worker fails, requests are served without the storage tier.
     this.#worker.on('error', (error) => this.#fail(error.message));
     this.#worker.on('exit', (code) => {
       if (code !== 0) this.#fail(`the worker ended with code ${code}`);

@@ -58,7 +58,7 @@ export interface LookUp {
   readonly missing: ChainPage | null;
 }
 
-/** Why a put or a lookup did not do all of its work; for the log. */
+/** Why not all pages of a put or a lookup could be handled; for the log. */
 export type StoreProblem = (action: 'write' | 'read' | 'erase', error: unknown) => void;
 
 export interface PageStoreOptions {
@@ -113,7 +113,9 @@ export class PageStore {
   readonly #readBuffers = new RecordBuffers();
   /** Entries of the put in progress, which must not be evicted to make room for it. */
   readonly #inUse = new Set<string>();
-  /** Entries whose records are being overwritten. A failed read of such a record does not count as damage. */
+  /**
+   * Entries whose records are being overwritten. If reading such a record fails, the record does not count as damaged.
+   */
   readonly #leaving = new Set<Entry>();
   /** Labels whose pages were erased recently, so that late pages are not stored. */
   readonly #erasedLabels = new Map<string, number>();

@@ -63,7 +63,7 @@ type CallEvent = Extract<GenerationEvent, { type: 'call_started' | 'call_argumen
 
 /** Maximum number of concurrent calls per turn. */
 const CONCURRENT = 4;
-/** Only generations with one choice use tools of this server. */
+/** The index of the choice. Tools of this server are used only if a generation has a single choice. */
 const CHOICE = 0;
 /** A turn is continued only if the model ended it itself. */
 const CONTINUES: ReadonlySet<EndReason> = new Set<EndReason>(['tool_calls', 'end_of_turn']);

@@ -69,7 +69,7 @@ export async function decodeImage(
   if (format === null)
     throw apiError('unsupported_image_format', `${path}: only PNG, JPEG, WebP and GIF images are supported.`, path);
   const sharp = await loadSharp();
-  // For animations, only the first frame is read.
+  // Only the first frame of an animation is read.
   const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
   const { width, height, cost } = await decoders.inspect(requester, bytes.length, async () => {
     const { bytes: frame, scans } = await firstFrame(bytes, format, path);

@@ -280,8 +280,8 @@ export class Prompter {
   }
 
   /**
-   * Definitions and arguments far longer than any context are counted as plain text, because rendering them would take
-   * seconds.
+   * Counts the prompt's tokens. Definitions and arguments that are far longer than any context are counted as plain
+   * text, because rendering them would take seconds.
    */
   async #countWhole(
     request: GenerationRequest,

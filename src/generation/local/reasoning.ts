@@ -74,8 +74,8 @@ export function findMarkers(template: string, hasToken: (spelling: string) => bo
 }
 
 /**
- * For templates that write '<think{}>'.format(NAME), where the variable NAME contains the suffix of all their markers
- * (Hy3).
+ * Handles templates that write '<think{}>'.format(NAME), where the variable NAME contains the suffix of all of the
+ * model's markers (Hy3).
  */
 function formattedMarkers(template: string): ReasoningMarkers | null {
   const [, name] = /['"]<think\{\}>['"]\.format\((\w{1,64})\)/.exec(template) ?? [];

@@ -79,7 +79,7 @@ export class Shield {
   }
 }
 
-/** Computed from the spellings of special tokens. Null if there are no special tokens. */
+/** Computes the starters from the spellings of the special tokens. Returns null if there are no special tokens. */
 export function startersOf(specialTokens: Iterable<string>): Starters | null {
   const seconds = new Map<string, Set<string>>();
   for (const spelling of specialTokens) {

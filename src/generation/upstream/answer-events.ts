@@ -309,8 +309,8 @@ export class AnswerEvents {
   }
 
   /**
-   * Distinguishes two cases for which most formats use the same end reason: reaching the output limit, and reaching the
-   * end of the context.
+   * Distinguishes between reaching the output limit and reaching the end of the context. Most formats use the same end
+   * reason for both.
    */
   #isFull(used: number, completion: number): boolean {
     const { n, cap, context } = this.facts;

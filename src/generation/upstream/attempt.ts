@@ -43,7 +43,7 @@ interface Body {
   readonly decoder: StringDecoder;
 }
 
-/** In JSON, a byte of text takes at most six bytes: \u001f. */
+/** Maximum number of bytes that one byte of text takes in JSON, as in \u001f. */
 const JSON_EXPANSION = 6;
 /**
  * Allowance in bytes for the rest of a response: IDs, usage and calls, and the request, of which some upstreams return
@@ -51,7 +51,10 @@ const JSON_EXPANSION = 6;
  */
 const FRAME_BYTES = 1 << 20,
   REPEATS = 2;
-/** Chunks up to SMALL_CHUNK are read without measuring the time, because measuring would cost more than reading. */
+/**
+ * Chunks of at most SMALL_CHUNK bytes are processed without measuring the time, because measuring would cost more than
+ * processing.
+ */
 const SMALL_CHUNK = 4_096,
   LARGE_CHUNK = 65_536;
 

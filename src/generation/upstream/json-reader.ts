@@ -379,7 +379,7 @@ export class JsonReader {
     this.#expect = Expect.Colon;
   }
 
-  /** This also copies the text, because a slice would keep the whole chunk alive. */
+  /** Decoding also copies the text. A slice would keep the whole chunk in memory. */
   #decoded(raw: string): string {
     try {
       return JSON.parse(`"${raw}"`) as string;

@@ -37,7 +37,7 @@ export interface RunDeps {
   turn(): number;
 }
 
-/** For the log. Secrets in server messages are masked. */
+/** Events for the log. Secrets in messages from servers are masked. */
 export type UpstreamNews =
   | {
       type: 'failed';

@@ -136,7 +136,7 @@ const capital = (text: string): string => text.charAt(0).toUpperCase() + text.sl
 /** `runs`: the report's runs, with their records. */
 export function reportPage(report: LoadReport, runs: readonly FinishedRun[]): string {
   const { target, workload, arrival, objectives } = report;
-  // With a single run, the headline figures already include all rates.
+  // If there is only one run, the headline figures already include all rates.
   const rates = runs.length > 1 ? rateTables(report).filter(({ rows }) => rows.length > 0) : [];
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">

@@ -40,7 +40,7 @@ export function customRange(first: string, last: string): { from: string; to: st
 /** The range that ends now. */
 export function rangeOf(range: Range, now = Date.now()): { from: string; to: string } {
   const days = RANGES.find(({ value }) => value === range)?.days ?? 7;
-  // Rounded up to the minute, so that repeated queries can use the cache.
+  // The end is rounded up to the minute, so that repeated queries can use the cache.
   const to = Math.ceil(now / 60_000) * 60_000;
   return { from: new Date(to - days * DAY_S * 1000).toISOString(), to: new Date(to).toISOString() };
 }

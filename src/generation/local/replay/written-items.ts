@@ -10,10 +10,10 @@ import { readSection, sectionStart, type ReadCall } from './call-section.js';
 import { isReasoning } from './same-reasoning.js';
 import { TokenText } from './token-text.js';
 
-/** Only about this many tokens at the start of a choice are searched for tool calls and reasoning blocks. */
+/** Tool calls and reasoning blocks are searched for only in about this many tokens at the start of a choice. */
 const MAX_CHOICE_TOKENS = 4 * MAX_ITEM_TOKENS;
 
-/** The search of a choice stops after this many false positives, which look like the start of a call but are not. */
+/** The search in a choice stops after this many passages that look like the start of a call but are not. */
 const MAX_FOREIGN = 16;
 
 export interface WritingRules {

@@ -32,7 +32,7 @@ export class CallArguments {
     return callArguments === 'text' || textArguments ? shielded : new Dict().set('arguments', shielded);
   }
 
-  /** For calls that are written without the template. */
+  /** Returns the shielded JSON text of the arguments, for calls that are written without the template. */
   asText(text: string): string {
     return this.shield.protect(text.trim() === '' ? '{}' : text);
   }

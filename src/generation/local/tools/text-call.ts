@@ -51,7 +51,7 @@ export abstract class TextCall implements CallReader {
 
   /**
    * Returns the name in the tag at the start of the text; the tag ends with one of `behind`. Returns null if the tag is
-   * incomplete, or if it is another tag, in which case the call fails.
+   * incomplete. If it is another tag, also returns null, and the call fails.
    */
   protected takeTag(before: string, behind: readonly string[]): { name: string; behind: string } | null {
     if (!this.text.startsWith(before)) {

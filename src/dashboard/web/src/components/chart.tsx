@@ -27,7 +27,7 @@ export interface ChartProps {
   formatTime?: (seconds: number) => string;
   /** Shows the axis and times in UTC. For data by day, because the server's days are UTC days. */
   utc?: boolean;
-  /** Omits the table. For data that changes every second and is available as text elsewhere. */
+  /** Omits the table of numbers. Used for data that changes every second and is shown as text elsewhere. */
   noTable?: boolean;
   /** Times on the axis are shown without the date. */
   clockOnly?: boolean;
