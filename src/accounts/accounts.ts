@@ -60,8 +60,8 @@ export class Accounts {
   }
 
   /**
-   * Creates the first organization and its first key if they do not exist yet. With `chosen`, makes that key valid
-   * instead of creating one; if a later startup passes a different key, that key becomes valid too. Returns the secret
+   * Creates the first organization and its first key if they do not exist yet. If `chosen` is set, makes that key valid
+   * instead of creating one. If a later startup passes a different key, that key becomes valid too. Returns the secret
    * only if this call created it.
    */
   async bootstrap(chosen: string | null): Promise<{ organization: Organization; created: string | null }> {

@@ -73,7 +73,7 @@ export interface Organizations {
   create(name: string, owner: User, most: number, actor: Actor): Promise<OrganizationView>;
   /** Null if not found or deleted. */
   rename(id: string, name: string, actor: Actor): Promise<OrganizationView | null>;
-  /** Null if not found or deleted. Without `actor`, no audit entry is written. */
+  /** Null if not found or deleted. If `actor` is absent, no audit entry is written. */
   change(id: string, change: OrganizationChange, actor: Actor | null): Promise<OrganizationOverview | null>;
   /**
    * The organization, its members and its invitations disappear immediately. Its keys are revoked when this resolves.

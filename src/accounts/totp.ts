@@ -27,7 +27,7 @@ export function codeAt(secret: Uint8Array, step: number): string {
   return String(number % 10 ** DIGITS).padStart(DIGITS, '0');
 }
 
-/** Returns the step near the current time with the code `code`, or null if there is none. */
+/** Returns the step near the current time whose code is `code`, or null if there is none. */
 export function stepOf(secret: Uint8Array, code: string, milliseconds: number): number | null {
   if (!/^\d{6}$/.test(code)) return null;
   const now = stepAt(milliseconds);

@@ -66,8 +66,8 @@ export class MonthUse {
   }
 
   /**
-   * Without a cap, tokens are counted only if a counter exists, which means that the organization had a cap and may get
-   * one again this month.
+   * If the organization has no cap, tokens are counted only if a counter exists. The organization then had a cap and
+   * may get one again this month.
    */
   add(organizationId: string, tokens: number, capped = true): void {
     const key = recordKey('month', organizationId);

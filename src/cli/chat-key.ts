@@ -24,8 +24,8 @@ export interface KeyUse {
 const CONVERSATION: KeyUse = { name: 'monolith chat', scopes: ['inference', 'models.read'] };
 
 /**
- * Runs `work` on the accounts of a server in this process. Without such a server, opens the data directory while `work`
- * runs.
+ * Runs `work` on the accounts of a server in this process. If there is no such server, opens the data directory while
+ * `work` runs.
  */
 export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Promise<T>;
 

@@ -155,7 +155,7 @@ async function attach(state: State, path: string, text: string): Promise<boolean
 }
 
 /**
- * Switches the model while keeping the conversation. Without a name, lists the models. Returns the model for the
+ * Switches the model while keeping the conversation. If no name is given, lists the models. Returns the model for the
  * following messages.
  */
 async function changeModel({ peer, model }: State, wanted: string): Promise<string> {

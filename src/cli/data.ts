@@ -1,5 +1,5 @@
-// monolith data: verifies the database, backs it up while a server is running, restores a backup, and confirms a clock
-// that jumped ahead.
+// monolith data: verifies the database, backs it up while a server is running, restores a backup, and confirms that a
+// clock that jumped ahead is correct.
 
 import { commandConfig } from './command-config.js';
 import { showBytes } from '../config/kinds.js';

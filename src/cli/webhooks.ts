@@ -141,7 +141,10 @@ async function run(action: Action, words: readonly string[], context: Context): 
   }
 }
 
-/** Throws UsageError if the endpoint was deleted after the command found it. `found`: result of the change. */
+/**
+ * Throws UsageError if the endpoint was deleted after the command found it. `found`: the result of the change; null or
+ * false if the endpoint no longer exists.
+ */
 function ensureExists<T>(found: T | null | false, id: string): asserts found is T {
   if (found === null || found === false) throw new UsageError(`webhooks: endpoint "${id}" no longer exists`);
 }
@@ -284,7 +287,7 @@ async function deliveries(
   return 0;
 }
 
-/** The organization specified by --organization; without the flag, all organizations. */
+/** The organization specified by --organization, or all organizations if the flag is absent. */
 async function organizationsOf({ accounts }: CommandStores, values: Values): Promise<readonly Organization[]> {
   const all = await accounts.organizations.all();
   const wanted = values.get('--organization');

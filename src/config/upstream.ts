@@ -149,7 +149,7 @@ export const upstreamSchema: z.ZodType<Upstream> = z
   .strictObject({
     ...serverFields,
     url: url.optional(),
-    /** Several servers. Fields that a server omits are taken from the object that contains the list. */
+    /** A list of servers. Fields that a server omits are taken from the object that contains the list. */
     servers: z
       .array(z.strictObject({ ...serverFields, url }))
       .min(1)

@@ -93,7 +93,7 @@ export interface GrammarProblem {
 }
 
 /**
- * With `strict` false, a grammar may be returned together with problems of kind `unsupported`, which list the ignored
+ * If `strict` is false, a grammar may be returned together with problems of kind `unsupported`, which list the ignored
  * keywords.
  */
 /** `compileMs`: thread time that compilation took; 0 if the result was cached. */

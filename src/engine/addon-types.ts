@@ -292,7 +292,7 @@ export interface CallOptions {
   /**
    * For sections that contain several calls. `next`: the text that starts another call after a grammar has ended;
    * grammar i uses entry i modulo the number of entries. `end`: the text that ends the section, including the closing
-   * marker. With `end`, no grammar's suffix contains the closing marker.
+   * marker. If `end` is set, no grammar's suffix contains the closing marker.
    */
   next?: string[];
   end?: string;
@@ -507,8 +507,8 @@ export interface NativeChannel {
   submit(options: SubmitOptions): number;
   cancel(request: number): void;
   /**
-   * Ends one choice as end_of_turn before its next step, or instead of its first token. Held-back text and the
-   * `finished` record follow. Has no effect if the choice is unknown or finished.
+   * Ends one choice with `end_of_turn` before its next step or, if it has not started, instead of its first token. Text
+   * that was held back and the `finished` record follow. Has no effect if the choice is unknown or finished.
    */
   finish(request: number, choice: number): void;
   close(): void; // cancels all requests on this channel; no events follow

@@ -70,7 +70,7 @@ const catalogModel = z.strictObject({
   deprecated_at: z.iso.datetime({ offset: true }).nullable().optional(),
   retires_at: z.iso.datetime({ offset: true }).nullable().optional(),
   successor: id.nullable().optional(),
-  /** `demand`: loaded on the first request instead of at server startup. */
+  /** `demand`: the model is loaded on the first request instead of at server startup. */
   load: z.enum(['start', 'demand']).optional(),
   /**
    * The model is unloaded after this many minutes without a request, and loaded again on the next request; absent or
@@ -82,8 +82,8 @@ const catalogModel = z.strictObject({
   /** Maximum number of prompt and output tokens in total; null: as many as the model file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),
   /**
-   * Maximum number of output tokens, which is also the default if the client does not set a limit; null: the rest of
-   * the context, up to MAX_OUTPUT_TOKENS.
+   * Maximum number of output tokens, which is also the default if the client does not set a limit; null: what remains
+   * of the context after the prompt, up to MAX_OUTPUT_TOKENS.
    */
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).nullable(),
   /** Ends a response when the same sequence of tokens repeats this many times in a row; absent or null: never. */

@@ -48,7 +48,10 @@ export class ModelLifecycle {
    * them.
    */
   readonly #reserved = new Map<string, number>();
-  /** Loads make room one after another, so that each takes into account the memory that the others reserve and free. */
+  /**
+   * Only one load at a time makes room, so that each one takes into account the memory that the other loads have
+   * reserved and freed.
+   */
   #makingRoom: Promise<void> = Promise.resolve();
   readonly #timer: NodeJS.Timeout;
 

@@ -138,9 +138,10 @@ export interface PreparedGeneration {
   /** Additional response headers that describe how the request is served. */
   readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
   /**
-   * Submits the request. `onEvent` is called on this thread, never before this returns: `started`, then each choice's
-   * events and its `finished`, or at any point `failed` in place of the rest. Throws ApiError (capacity_exhausted and
-   * others) synchronously. `responseId`: the stored response whose KV pages are kept with it.
+   * Submits the request. `onEvent` is called on this thread, and never before start() has returned: first with
+   * `started`, then with each choice's events and its `finished`. `failed` may occur at any point and is then the last
+   * event. Throws ApiError (capacity_exhausted and others) synchronously. `responseId`: the stored response whose KV
+   * pages are kept with it.
    */
   start(onEvent: (event: GenerationEvent) => void, responseId?: string): RunningGeneration;
   /** Releases the request's resources. Must be called if start() is not called; harmless otherwise. Idempotent. */

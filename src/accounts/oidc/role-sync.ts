@@ -93,5 +93,5 @@ export class OidcRoleSync {
   }
 }
 
-/** Actor of audit entries about changes that a claim causes. */
+/** The actor in audit entries about changes that a claim has caused. */
 export const providerActor = (ip: string): Actor => ({ type: 'identity_provider', id: null, email: null, ip });

@@ -88,7 +88,7 @@ export class RedisConnection {
     return this.#up;
   }
 
-  /** Whether calls can be sent, because the connection is up or still attaching. */
+  /** Whether calls can be sent. This is the case if the connection is up or attach() is running. */
   get connected(): boolean {
     return this.#redis !== null;
   }

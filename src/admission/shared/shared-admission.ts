@@ -261,7 +261,10 @@ export class SharedAdmission implements Admission {
     });
   }
 
-  /** Applies the policy for when Redis is unreachable. Throws or rejects with ApiError 429 or 503. */
+  /**
+   * Admits or rejects a request while Redis is unreachable, according to `redis.when_unavailable`. Throws or rejects
+   * with ApiError 429 or 503.
+   */
   #reserveAway(request: ReserveRequest): Reservation | Promise<Reservation> {
     if (this.options.redis.when_unavailable === 'refuse')
       throw unreachable('this server is configured to reject requests in that case');
@@ -488,8 +491,8 @@ export class SharedAdmission implements Admission {
   }
 
   /**
-   * Sends all state that Redis may lack: leases, settlements and buckets. With `every`, sends all buckets that are not
-   * full; otherwise, sends only buckets that were used while Redis was unreachable.
+   * Sends all state that Redis may lack: leases, settlements and buckets. If `every` is true, sends all buckets that
+   * are not full; otherwise, sends only the buckets that were used while Redis was unreachable.
    */
   async #reportAll(every: boolean): Promise<void> {
     const ahead: [string, number, number][] = [];

@@ -33,8 +33,8 @@ export class TextMaker {
   }
 
   /**
-   * A text of `tokens` tokens, or one token fewer if no word is short enough to fit exactly. It contains at least one
-   * word.
+   * Returns a text of `tokens` tokens, or of one token fewer if no word is short enough to fit exactly. It contains at
+   * least one word.
    */
   text(tokens: number, ...seed: readonly [number, ...number[]]): string {
     const draws = drawsFrom(seedOf(...seed));

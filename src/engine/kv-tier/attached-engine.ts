@@ -302,7 +302,7 @@ export class AttachedEngine {
       await sleep(LOOK_MS);
   }
 
-  /** Drops exports whose storing has not started. */
+  /** Closes the engine. Drops exported pages whose writing has not started. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#tier.close();

@@ -25,7 +25,7 @@ export interface AttachedEngine {
   readonly options: LoadOptions;
 }
 
-/** From the main thread to the worker. The worker responds to each message with `done` and the same number. */
+/** Messages from the main thread to the worker. The worker responds to each message with `done` and the same number. */
 export type TierOrder = { readonly number: number } & (
   | { readonly type: 'attach'; readonly engine: AttachedEngine }
   /** Stores the engine's remaining exports, for at most `withinMs`, and releases the engine. */
@@ -86,7 +86,7 @@ export interface StoredPages {
   readonly bytes: number;
 }
 
-/** From the worker to the main thread. */
+/** Messages from the worker to the main thread. */
 export type TierNews =
   | { readonly type: 'done'; readonly number: number; readonly answer: unknown }
   /** Requests an organization's key. The main thread responds with the order `key`. */
@@ -117,7 +117,7 @@ export interface TierReport {
   readonly uses: readonly CacheUse[];
 }
 
-/** From a serving thread to the worker, over a broadcast channel of the process. */
+/** Messages from a thread that serves requests to the worker, over a broadcast channel of the process. */
 export type TierQuestion =
   | {
       readonly type: 'prefetch';

@@ -210,7 +210,10 @@ export class PageIndex {
     return [...all].sort((a, b) => b.page - a.page);
   }
 
-  /** Raises the priority of an entry that was used, to the entry's value plus the highest priority evicted so far. */
+  /**
+   * Raises the priority of an entry that was used. The new priority is the entry's value plus the highest priority of
+   * any entry evicted so far.
+   */
   touch(entry: Entry): void {
     entry.priority = Math.max(entry.priority, this.#clock + entry.value);
   }

@@ -95,7 +95,7 @@ class Loading {
   }
 
   /**
-   * If loading an image fails, aborts the loading of the others. Throws the error of the failed image that comes first
+   * If an image cannot be loaded, stops loading the other images. Throws the error of the failed image that comes first
    * in the request.
    */
   async all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {

@@ -5,9 +5,9 @@
 //   …analysis… <|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}
 //   …thoughts… <|end|><|begin|>assistant<|content|>The answer.
 //
-// The engine separates the first reasoning from the rest. This class sorts the rest by headers: content (final and
-// commentary of gpt-oss), further reasoning, and calls with their headers. Text arrives in chunks, and the result does
-// not depend on where it is split. One instance per choice. No side effects.
+// The engine separates the first reasoning section from the remaining text. This class splits the remaining text by its
+// headers: content (final and commentary of gpt-oss), further reasoning, and calls with their headers. Text arrives in
+// chunks, and the result does not depend on where it is split. One instance per choice. No side effects.
 import { partialAtEnd } from './tools/call-reader.js';
 
 export type Section = 'content' | 'reasoning' | 'tool';

@@ -71,7 +71,7 @@ export interface Prompt {
   /** Size in bytes of the template's generation prompt, with which the text ends. */
   readonly endBytes: number;
   readonly reasoning: OpenReasoning | null;
-  /** The rendered text after the last image. Without images, the whole prompt. */
+  /** The rendered text after the last image. If there are no images, this is the whole prompt. */
   readonly text: string;
   /**
    * The tool calls and reasoning blocks in the prompt that consist of the token IDs that the model generated. A tool

@@ -9,7 +9,7 @@ import type { TokenTexts } from './token-texts.js';
 
 /**
  * The tokens used in fill-in-the-middle training: before the prefix, before the suffix, and before the generated text.
- * The first entry whose tokens are all in the vocabulary applies. Without `middle`, the suffix comes first.
+ * The first entry whose tokens are all in the vocabulary applies. If `middle` is absent, the suffix comes first.
  */
 interface GapTokens {
   readonly before: string;

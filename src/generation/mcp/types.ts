@@ -1,5 +1,5 @@
-// The MCP servers of one request, and the outcomes of their calls. Types only, because the generation events refer to
-// them.
+// The MCP servers of one request, and the outcomes of their calls. Contains only types, because the generation events
+// refer to them.
 
 /** A JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>;

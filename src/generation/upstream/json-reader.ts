@@ -363,7 +363,7 @@ export class JsonReader {
     return ends ? at + 1 : at;
   }
 
-  /** Decodes a chunk of a string. An incomplete escape sequence waits for the next chunk. */
+  /** Decodes a chunk of a string. An incomplete escape sequence at its end is kept until the next chunk arrives. */
   #unescape(piece: string, isLast: boolean): void {
     const raw = this.#cut + piece;
     const end = isLast ? raw.length : endOfEscapes(raw);

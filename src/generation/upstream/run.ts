@@ -237,7 +237,7 @@ export class UpstreamRun implements RunningGeneration {
     }
   }
 
-  /** Returns null if the run is over because it succeeded or was cancelled. */
+  /** Returns the error of the attempt, or null if the run has ended because it succeeded or was cancelled. */
   async #try(server: Server, again: boolean): Promise<UpstreamFault | Error | null> {
     const { asked, deps } = this;
     const { request } = asked;

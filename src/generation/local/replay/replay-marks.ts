@@ -261,7 +261,7 @@ function lastStart(plain: string, marker: string, before: number, at: number): n
   return found === -1 ? -1 : before + found;
 }
 
-/** Whether the section's calls equal the first of `calls`, in name and arguments. */
+/** Whether the section's calls have the same names and arguments as the first calls in `calls`. */
 const isSame = ({ calls: read }: CallSection, calls: readonly ToolCall[]): boolean =>
   read.length <= calls.length &&
   read.every(

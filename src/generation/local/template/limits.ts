@@ -5,7 +5,7 @@ import { Dict } from './values.js';
 
 /**
  * One step is charged for each evaluation, for each list item, and for each time that this many characters are read or
- * written. It takes about 0.1 µs and, if the result is kept, about 50 bytes.
+ * written. A step takes about 0.1 µs and, if its result is kept, about 50 bytes.
  */
 const CHARACTERS_PER_STEP_LOG2 = 5;
 

@@ -69,9 +69,9 @@ export class CallStream {
   }
 
   /**
-   * The engine has left the section after a close marker, even if the parser treats that marker as text (within a
-   * string of the arguments). A call that is still being read is then broken. An open marker without a call becomes
-   * text.
+   * Called when the engine has left the section after a close marker. The parser may have treated that marker as text
+   * (within a string of the arguments); the call that it is still reading is then broken. An open marker without a call
+   * becomes text.
    */
   leave(): void {
     if (this.#state === 'between' && !this.#afterCall) {

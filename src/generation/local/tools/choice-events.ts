@@ -16,7 +16,7 @@ export interface CallRules {
 }
 
 type ChoiceEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'finished' | 'prompt' | 'tokens' }>;
-/** An event without `choice` and `tokens`, which are added to all events in one place. */
+/** An event without its fields `choice` and `tokens`, which are added to all events in one place. */
 type UnnumberedEvent<T = ChoiceEvent> = T extends ChoiceEvent ? Omit<T, 'choice' | 'tokens'> : never;
 
 export class ChoiceEvents {
