@@ -29,8 +29,8 @@ export async function deleteOrganization(
 }
 
 /**
- * Resumes interrupted deletions, and erases data stored after a deletion. Keys are kept for another `keyDays` days,
- * during which clients get the error for a revoked key. After that, the keys are unknown.
+ * Resumes interrupted deletions, and erases data that was stored after its organization had been deleted. Keys are kept
+ * for another `keyDays` days, during which clients get the error for a revoked key. After that, the keys are unknown.
  */
 export async function finishDeletions(
   organizations: Organizations,

@@ -19,8 +19,8 @@ import type { KeyHolder, KeyStore } from './key-store.js';
 const CACHE_MS = 1_000;
 const CACHE_ENTRIES = 10_000;
 const KNOWN_KEYS = 2 * CACHE_ENTRIES;
-// With change notifications (KeyCachePolicy), cached entries may be used as long as every change made more than this
-// long ago is known to have arrived.
+// If the store sends change notifications (KeyCachePolicy), cached entries may be used as long as every change made
+// more than this long ago is known to have arrived.
 const TRUSTED_MS = 900;
 // How long to wait for a possibly unreachable store before using the key's cache entry.
 const ANSWER_MS = 1_000;
@@ -78,7 +78,7 @@ export class KeyCache {
    * unknown keys. When the set is full, the oldest digests are removed first.
    */
   readonly #known = new Set<string>();
-  /** Lookups in progress, which requests with the same key share. */
+  /** The lookups in progress. Requests with the same key share a lookup. */
   readonly #looking = new Map<string, Lookup>();
   readonly #lookups: KeyLookups;
   #lastUsed = new Map<string, number>();

@@ -34,7 +34,10 @@ export interface Standing {
 export interface KeyStore {
   /** The current state, in a single read. */
   standing(organizationId: string, keyIds: readonly string[]): Promise<Standing>;
-  /** The current state of the key with this digest (see keyDigest()). Takes constant time. */
+  /**
+   * Returns the current state of the key with this digest (see keyDigest()). Takes constant time, regardless of the
+   * number of keys.
+   */
   find(digest: string): Promise<KeyHolder | undefined>;
   /** Reads the stored state of one of the organization's keys. Resolves to undefined if the key is unknown. */
   findById(organizationId: string, keyId: string): Promise<KeyHolder | undefined>;

@@ -86,7 +86,7 @@ export class UnknownKeys {
     return { first: (digest.readUInt32LE(0) % SETS) * WAYS, tag: BigInt(digest.readUInt32LE(4) || 1) };
   }
 
-  /** The address's entry, if its minute has not expired. */
+  /** Returns the address's entry if its minute has not expired. */
   #find(place: Place, now: number): number | null {
     for (let at = place.first; at < place.first + WAYS; at++)
       if (isOf(Atomics.load(this.#words, at), place, now)) return at;

@@ -16,7 +16,7 @@ import type { AlertKind, AlertMeasure } from '../shared/wire/alerts.js';
 import type { Log, Telemetry } from '../telemetry/types.js';
 
 /**
- * Maximum number of active incidents, not counting budget incidents. Further conditions wait until an incident
+ * Maximum number of active incidents, not counting budget incidents. No further incidents are opened until one of them
  * closes.
  */
 const MAX_ACTIVE = 200;

@@ -7,7 +7,8 @@ const names = (flags: readonly CompletedFlag[]): string => flags.map(({ name }) 
 /** Every flag of a command, by name, including flags of individual subcommands. */
 function allFlags({ commands, settings }: CompletionTable): CompletedFlag[] {
   const own = commands.flatMap(({ flags, actionFlags }) => [...flags, ...Object.values(actionFlags).flat()]);
-  // The command's own flags come first, so that setting flags of the same name, which have descriptions, replace them.
+  // The command's own flags come first. If a setting has a flag of the same name, that flag replaces the command's own,
+  // because it has a description.
   return [...new Map([...own, ...settings].map((flag) => [flag.name, flag])).values()];
 }
 

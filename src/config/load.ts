@@ -209,7 +209,8 @@ const settingFlags: ReadonlyMap<string, Flag> = new Map([
   ['--config', { kind: 'value' }],
   ...[...byFlag].flatMap(([name, { one, isFormer }]): [string, Flag][] => {
     const { bare, repeatable } = one.setting.kind;
-    // Different targets, so that both names can be parsed; put() then reports a setting that is given under both.
+    // The current and the former name have different targets, so that a command line with both can be parsed. put()
+    // then reports the conflict.
     const target = isFormer ? `former ${one.key}` : one.key;
     const kind = bare === true ? 'boolean' : repeatable === true ? 'values' : 'value';
     const negated: [string, Flag] = [`--no-${name.slice(2)}`, { kind: 'switch', target, isHidden: true }];

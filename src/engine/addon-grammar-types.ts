@@ -40,7 +40,7 @@ export interface GrammarOptions {
   // at most 1,024 bytes
   suffix?: string;
   lead?: {
-    // free text that the model writes before the value: digits, or digits and letters, followed by a literal
+    // free text that the model writes before the value: digits, or digits and letters; it ends with the text `close`
     letters: boolean;
     least: number;
     most: number; // 1 to 64

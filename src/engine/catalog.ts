@@ -276,7 +276,7 @@ const withoutNoise = (values: Readonly<Record<string, number>>): Record<string, 
 
 /**
  * Size of a model's weights in bytes: the file including all its parts, or all *.safetensors files in the directory.
- * Null if it does not exist.
+ * Null if the file or directory does not exist.
  */
 export function modelBytes(path: string): number | null {
   const stat = statSync(path, { throwIfNoEntry: false });

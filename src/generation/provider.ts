@@ -30,7 +30,10 @@ export interface RequestContext {
   readonly charged?: Charged | undefined;
   /** Set for traced requests: headers that continue the trace at an upstream. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
-  /** Opens a memory reservation for parts of the response that are kept while it is being read. */
+  /**
+   * Opens a memory reservation for the parts of an upstream's response that are kept in memory while the response is
+   * being read.
+   */
   reserveBuffer?(): BufferReservation | undefined;
 }
 

@@ -135,7 +135,8 @@ export class ServedModels {
   }
 
   /**
-   * Finds an adapter by NAME. If several models have an adapter with this name, returns the one that was added first.
+   * Finds an adapter by the NAME part of its name. If several models have an adapter with this name, returns the one
+   * that was added first.
    */
   #adapterNamed(name: string): PooledModel | undefined {
     return this.pool.adapters().find(({ model }) => model.adapter?.name === name);

@@ -48,7 +48,8 @@ export class OidcRoleSync {
   async organizationId(): Promise<string> {
     if (this.settings.organization !== null) return this.settings.organization;
     const { id, tenant } = await this.deps.organizations.ensureFirst();
-    // If the first organization has been deleted, the oldest remaining one may belong to anyone.
+    // If the first organization has been deleted, ensureFirst() returns the oldest remaining one, which may belong to
+    // anyone.
     if (tenant !== FIRST_ORGANIZATION_NUMBER)
       throw apiError(
         'resource_not_found',

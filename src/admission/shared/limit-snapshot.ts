@@ -18,7 +18,7 @@ export interface LimitSnapshot {
   meanMs: number;
 }
 
-/** Reads four values per limit scope, as returned by the scripts. */
+/** Reads the four values that the scripts return for each limit scope. */
 export function readSnapshots(answer: readonly unknown[], from: number): LimitSnapshot[] {
   const seen: LimitSnapshot[] = [];
   for (let at = from; at + 3 < answer.length; at += 4) {

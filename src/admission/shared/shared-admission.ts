@@ -68,7 +68,10 @@ const MONTH_MS = 33 * 86_400_000;
 const FLOORS_AT_ONCE = 250;
 /** Maximum number of organizations whose monthly tokens are kept until Redis is reachable again. */
 const MAX_MONTHS = 100_000;
-/** Maximum number of buckets remembered individually. If there are more, all buckets are sent. */
+/**
+ * Maximum number of used buckets that are remembered individually while Redis is unreachable. If there are more, all
+ * buckets are sent after the reconnect.
+ */
 const MAX_TOUCHED = 131_072;
 
 export class SharedAdmission implements Admission {

@@ -79,7 +79,7 @@ export class Drive {
     };
   }
 
-  /** Stops starting requests, and cancels requests that are running or waiting for a slot. */
+  /** Starts no further requests, and cancels requests that are running or waiting for a slot. */
   stop(): void {
     this.#ledger.spend();
     this.#halt.abort();

@@ -1,6 +1,6 @@
 // One tuning run: measures the current settings, searches for better ones, measures the best candidates again,
-// alternating with the current settings, and derives a result. The engine is leased throughout, and its previous
-// settings are restored however the run ends.
+// alternating with the current settings, and derives a result. The engine is leased for the whole run, and its previous
+// settings are restored no matter how the run ends.
 
 import { repeatedOf } from '../load/distribution.js';
 import type {

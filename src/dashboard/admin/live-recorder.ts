@@ -1,5 +1,5 @@
 // Records the live view: sums up samples, and writes the sum every ten seconds and on close. Runs on the primary thread
-// together with the sampler. If a write fails, that sum is lost, and the failure is logged once.
+// together with the sampler. If a write fails, its sum is lost, and the failure is logged once per outage.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 import type { LiveSample } from '../../shared/wire/live.js';

@@ -137,7 +137,8 @@ export class AttachedEngine {
         text: event,
         pages: event.pages.map((page) => ({ index: page.index, parts: page })),
         label,
-        // The pages of a stored response are kept as long as the response, regardless of the limit; see PageStore.
+        // The pages of a stored response are kept for as long as the response itself, regardless of the time limit; see
+        // PageStore.
         keepS: kept === KEPT_ALWAYS ? 0 : DAY_S,
       });
       this.links.written(organizationId, bytes);

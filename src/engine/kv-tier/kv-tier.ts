@@ -86,7 +86,7 @@ export class KvTier {
   async organizations(): Promise<readonly string[]> {
     return ((await this.#order({ type: 'organizations' })) as readonly string[] | null) ?? [];
   }
-  /** Returns the number and size of the stored pages of each model file and organization. */
+  /** Returns the number and total size of the stored pages of each model file and organization. */
   async stored(): Promise<readonly StoredPages[]> {
     return ((await this.#order({ type: 'stored' })) as readonly StoredPages[] | null) ?? [];
   }

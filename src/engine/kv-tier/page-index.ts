@@ -89,7 +89,7 @@ export class PageIndex {
   has(name: string): boolean {
     return this.#entries.has(name);
   }
-  /** Returns the number and size of pages by engine key and organization. */
+  /** Returns the number and total size of the pages of each engine key and organization. */
   get usage(): Iterable<StoreUsage> {
     return this.#usage.values();
   }
@@ -177,8 +177,8 @@ export class PageIndex {
   }
 
   /**
-   * Returns the records of the deepest page after `entry`, or of `entry` if no page follows. Deeper pages are evicted
-   * first, because they could not be found without the pages before them.
+   * Returns the records of the deepest page that descends from `entry`, or those of `entry` itself if no page follows
+   * it. Deeper pages are evicted first, because they could not be found without the pages before them.
    */
   #deepest(entry: Entry, isLeft: (name: string) => boolean): Entry[] {
     if (entry.part !== 'full') return [entry];

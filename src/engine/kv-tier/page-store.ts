@@ -335,7 +335,7 @@ export class PageStore {
     }
   }
 
-  /** Returns the number and size of pages by engine key and organization. */
+  /** Returns the number and total size of the pages of each engine key and organization. */
   usage(): StoreUsage[] {
     return [...this.#index.usage];
   }
@@ -510,7 +510,8 @@ export class PageStore {
     const left = entries.filter((entry) => this.#index.get(entry.name) === entry);
     if (left.length === 0) return;
     try {
-      // If overwriting fails, the pages are removed from the index anyway. The next startup overwrites them.
+      // If overwriting fails, the pages are removed from the index anyway. Their bytes are overwritten at the next
+      // startup.
       await this.#overwrite(left);
     } catch (error) {
       for (const entry of left) this.#index.unlink(entry);

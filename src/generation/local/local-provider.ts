@@ -368,8 +368,8 @@ export class LocalProvider implements Provider {
       ...(predicted === null ? {} : { prediction: predicted }),
       stopTokens: [...(request.stopTokens ?? [])],
       ignoreEos: request.ignoreEos,
-      // Not possible in formats with channels, where the marker that closes the reasoning also closes every other
-      // section.
+      // Markers cannot be restricted to valid positions in formats with channels, because there the marker that closes
+      // the reasoning also closes every other section.
       markersInPlace: raw === undefined && markers?.turn === undefined,
       ...(this.model.max_repeats == null || request.ignoreEos || bound || raw !== undefined
         ? {}

@@ -199,8 +199,8 @@ export class PromptWriter {
     context: Omit<TemplateContext, 'messages'> & { guard: number },
     budgetOf: BudgetOf,
   ): string {
-    // The end of a continued message is found by a mark that no text can contain: in texts, a guard only follows a
-    // character that starts a special token.
+    // The end of a continued message is found with the help of a mark that cannot occur in a text: in texts, a guard
+    // follows only a character that starts a special token.
     const mark = String.fromCodePoint(context.guard).repeat(4);
     const last = messages.at(-1);
     if (request.continueFinal && last !== undefined) last.content += mark;

@@ -64,7 +64,7 @@ const uncharged: Charged = (_characters, work) => work();
 export interface Prompt {
   /** Tokens of the prompt's text. */
   readonly tokens: Int32Array;
-  /** Images, each before the text token at index `at`. */
+  /** The prompt's images. Each one precedes the text token at index `at`. */
   readonly images: readonly { readonly at: number; readonly part: ImagePart }[];
   /** Number of tokens, including image tokens. */
   readonly length: number;
@@ -332,7 +332,8 @@ export class Prompter {
     const after = (count: number): Message[] => withoutUpTo(messages, groups[count - 1]?.[1] ?? 0);
     const room =
       this.contextWindow - Math.max(1, Math.min(request.maxTokens ?? Infinity, Math.floor(this.contextWindow / 4)));
-    // Binary search between the lower bound by length and all droppable groups.
+    // Binary search for the number of groups to drop, between the lower bound that the lengths imply and the number of
+    // all droppable groups.
     let low = this.#firstHopeful(request, groups, size);
     let high = groups.length;
     let best = await this.#prompt(request, after(high), how);

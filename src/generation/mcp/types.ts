@@ -57,8 +57,8 @@ export interface ApprovedCall {
 export interface McpChoice {
   readonly mode: 'none' | 'auto' | 'required';
   /**
-   * Null allows all tools. `names`: names of the tools that the client runs. `tools`: tools on MCP servers; null allows
-   * all of a server's tools.
+   * Null allows all tools. `names`: names of the tools that the client runs. `tools`: tools on MCP servers; a null
+   * `name` allows all of the server's tools.
    */
   readonly allowed: {
     readonly names: readonly string[];

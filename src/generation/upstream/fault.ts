@@ -222,7 +222,7 @@ const SAME_FIELDS: ReadonlySet<unknown> = new Set([
   'repetition_penalty',
 ]);
 
-/** Returns the field that the error names as the cause, if it is one of SAME_FIELDS. */
+/** Returns the request field that the error names as the cause, if it is one of SAME_FIELDS. */
 function paramOf(body: string): string | null {
   try {
     const { error } = JSON.parse(body) as { error?: { param?: unknown } | null };

@@ -186,8 +186,8 @@ export class ReplayMarks {
   }
 
   /**
-   * Returns the offset of each mark in the plain prompt. Empty if the template has changed a marked text or rendered it
-   * twice.
+   * Returns the offset of each mark in the plain prompt. Returns an empty list if the template has changed a marked
+   * text or rendered it twice.
    */
   #places(marked: string, plain: string): { item: Marked; at: number }[] {
     const parts = marked.split(new RegExp(`${this.#guard}{2}m(\\d+)${this.#guard}`, 'u'));

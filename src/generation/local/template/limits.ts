@@ -54,8 +54,8 @@ export function piecesSteps(count: number, length: number): number {
 }
 
 /**
- * Steps charged for searching for a string of `sought` characters in one of `length`. With repetitive strings, the time
- * is proportional to the product of the lengths.
+ * Steps charged for searching for a string of `sought` characters in a string of `length` characters. With repetitive
+ * strings, the time is proportional to the product of the lengths.
  */
 export function searchSteps(length: number, sought: number): number {
   const product = sought <= 16 ? 0 : (Math.max(0, length - sought) * sought) / 64;
