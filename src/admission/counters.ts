@@ -25,8 +25,8 @@ export class Counters {
   constructor(private readonly table: RecordTable) {}
 
   /**
-   * Takes `amount` and returns 0 if the bucket has enough. Otherwise, takes nothing and returns the milliseconds until
-   * it will have enough. `now` is in ns.
+   * Takes `amount` from the bucket and returns 0 if the bucket has enough. Otherwise, takes nothing and returns the
+   * milliseconds until the bucket will have enough. `now` is in ns.
    */
   take(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): number {
     const cost = costOf(amount, limit);

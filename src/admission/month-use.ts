@@ -51,8 +51,8 @@ export class MonthUse {
   ) {}
 
   /**
-   * Returns the tokens used, or null if the table is full. A promise means that the number is not known yet; call again
-   * after it has resolved.
+   * Returns the tokens used, or null if the table is full. Returns a promise if the number is not known yet; the caller
+   * must call again after it has resolved.
    */
   used(organizationId: string): number | Promise<void> | null {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
@@ -111,7 +111,7 @@ export class MonthUse {
   }
 
   private async beginOnce(organizationId: string): Promise<void> {
-    // pins the record until the month has started
+    // pins the record until the month's counter has started
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return;
     try {
@@ -125,8 +125,8 @@ export class MonthUse {
   }
 
   /**
-   * Claims the month and returns the claim. Returns null if another thread has claimed it or it has already started.
-   * `restart`: takes over another thread's claim.
+   * Claims the month and returns the claim. Returns null if another thread has claimed the month or its counter has
+   * already started. `restart`: takes over another thread's claim.
    */
   private claim(record: number, month: number, restart: boolean): number | null {
     const found = this.table.month(record);

@@ -184,7 +184,7 @@ export type CatalogOverride = {
     | 'upstream']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
-/** An unusable catalog or model file. The message names the file and the position within it. */
+/** Thrown for an unusable catalog or model file. The message names the file and the position within it. */
 export class CatalogError extends Error {
   constructor(where: string, problem: string) {
     super(`${where}: ${problem}`);

@@ -18,7 +18,7 @@ export interface EmbedOptions {
   generationMs?: number;
 }
 
-/** An input failed in the engine, or inputs waited too long in the queue. */
+/** Thrown if an input failed in the engine or if inputs waited too long in the queue. */
 export class EmbedError extends Error {
   constructor(
     readonly code: FailureCode,

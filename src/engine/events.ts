@@ -105,7 +105,7 @@ const kFailures: readonly (FailureCode | undefined)[] = [undefined, 'queue_timeo
 
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** A record that does not conform to native/engine/events.h. */
+/** Thrown for a record that does not conform to native/engine/events.h. */
 export class EventStreamError extends Error {
   constructor(offset: number, problem: string) {
     super(`event record at byte ${offset}: ${problem}`);

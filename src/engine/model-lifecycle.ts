@@ -134,7 +134,7 @@ export class ModelLifecycle {
       if (status.state !== 'ready') continue;
       const { requests, running, waiting } = status.engine.stats();
       const use = this.#uses.get(key);
-      // The engine's counters include other threads' requests.
+      // The counters belong to the engine, so they include requests from other threads.
       if (use === undefined || use.requests !== requests || running + waiting + status.engine.active > 0) {
         this.#uses.set(key, { requests, at: now });
         continue;

@@ -1,7 +1,7 @@
 // Runs a limited number of tasks concurrently. Waiting tasks are served round-robin by organization, starting with the
 // organization that has the fewest running tasks, so that one organization's many tasks cannot delay another's. The
-// queue is bounded, and a task leaves it when its client disconnects. With a time budget, an organization that has used
-// up its budget waits until the budget refills, without delaying others. Event-loop thread only.
+// queue is bounded, and a task leaves it when its client disconnects. If a time budget is set, an organization that has
+// used it up waits until it refills, without delaying others. Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 
 /** Identifies an organization. */

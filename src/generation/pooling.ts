@@ -1,4 +1,5 @@
-// Types of pooling requests, which return one vector (embeddings) or one score (rerankers) per input instead of text.
+// The types of pooling requests. Instead of text, such a request returns one vector (embeddings) or one score
+// (rerankers) per input.
 
 export type Pooling = 'mean' | 'cls' | 'last' | 'rank';
 

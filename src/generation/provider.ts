@@ -130,7 +130,7 @@ export interface PreparedGeneration {
    * that the model generated. Absent if there are none.
    */
   readonly replayed?: readonly string[] | undefined;
-  /** Returns the prompt in the form used for comparisons by the prefix cache. Absent for upstream models. */
+  /** Returns the prompt in the form in which the prefix cache compares prompts. Absent for upstream models. */
   readonly content?: (() => PromptContent) | undefined;
   /** The part of the prompt that was read from disk. Absent if the request's KV pages are never kept on disk. */
   readonly fromDisk?: FromDisk | undefined;
@@ -143,8 +143,8 @@ export interface PreparedGeneration {
   /**
    * Submits the request. `onEvent` is called on this thread, and never before start() has returned: first with
    * `started`, then with each choice's events and its `finished`. `failed` may occur at any point and is then the last
-   * event. Throws ApiError (capacity_exhausted and others) synchronously. `responseId`: the stored response whose KV
-   * pages are kept with it.
+   * event. Throws ApiError (capacity_exhausted and others) synchronously. `responseId`: the stored response with which
+   * the request's KV pages are kept.
    */
   start(onEvent: (event: GenerationEvent) => void, responseId?: string): RunningGeneration;
   /** Releases the request's resources. Must be called if start() is not called; harmless otherwise. Idempotent. */

@@ -260,8 +260,8 @@ export interface PromptLogprob extends SpelledToken {
 
 /**
  * Why a choice ended. `tool_calls`: the turn ended naturally and contains a complete call. `malformed_call`: a call has
- * invalid syntax and is cut off at that point. `repetition`: the output repeated itself. All but the first three count
- * as early ends.
+ * invalid syntax and is cut off at that point. `repetition`: the output repeated itself. All reasons but the first
+ * three count as early ends.
  */
 export type EndReason =
   | 'end_of_turn'

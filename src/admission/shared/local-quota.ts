@@ -137,7 +137,8 @@ export class LocalQuota {
   }
 
   /**
-   * Returns a promise if the cap cannot be checked yet. This process may use its share of the month's remaining tokens.
+   * Checks the monthly cap: this process may use its share of the month's remaining tokens. Returns a promise if the
+   * cap cannot be checked yet.
    */
   #checkCap({ monthlyTokenCap: cap, organizationId, ...identity }: Limited, model: string): Promise<void> | null {
     if (cap === null) return null;

@@ -452,7 +452,7 @@ export class SharedAdmission implements Admission {
     return { fresh: fresh === 1, all };
   }
 
-  /** Periodically renews this process's registration and, with `leases`, its open leases. */
+  /** Periodically renews this process's registration and, if `leases` is true, its open leases. */
   async #renew(leases: boolean): Promise<void> {
     if (this.#renewing || !this.#connection.up) return;
     this.#renewing = true;

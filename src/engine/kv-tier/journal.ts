@@ -123,7 +123,8 @@ export class Journal {
       await file.sync();
     } catch (error) {
       await file.close().catch(() => undefined);
-      // A complete but unsynced file would hide the entries that are appended to the current file.
+      // The new file is removed. If it were complete but not synced, it would hide entries that are later appended to
+      // the current file.
       await this.files.remove(this.#path(number));
       throw error;
     }

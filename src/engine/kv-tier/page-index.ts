@@ -1,5 +1,5 @@
 // In-memory index of the page store: which records exist, which labels need them, and which are evicted first.
-// PageStore writes changes of the index to the journal. Worker thread only.
+// PageStore writes changes to the index to the journal. Worker thread only.
 import type { JournalEntry } from './journal.js';
 import { isPinLabel } from './labels.js';
 import { PARTS, type PagePart } from './page-record.js';
@@ -143,7 +143,10 @@ export class PageIndex {
     return [...victims.values()];
   }
 
-  /** Returns the entry with the lowest priority in a random sample of entries of this size with a suitable name. */
+  /**
+   * Returns the entry with the lowest priority in a random sample of entries that have this size and whose name
+   * `isSuitable` accepts.
+   */
   #leastUseful(slotBytes: number, isSuitable: (name: string) => boolean): Entry | null {
     let found: Entry | null = null;
     for (let tries = 0, seen = 0; tries < 16 * SAMPLE && seen < SAMPLE && this.#list.length > 0; tries++) {

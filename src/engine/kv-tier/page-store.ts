@@ -37,7 +37,7 @@ export interface EngineIdentity {
   readonly tokenMs: number;
 }
 
-/** Parts of one page, either to be stored or as stored. */
+/** Parts of one page, either to be stored or as read from the store. */
 export type PageParts = Partial<Record<PagePart, Uint8Array>>;
 
 export interface StoreCounts {
@@ -117,7 +117,7 @@ export class PageStore {
    * Entries whose records are being overwritten. If reading such a record fails, the record does not count as damaged.
    */
   readonly #leaving = new Set<Entry>();
-  /** Labels whose pages were erased recently, so that late pages are not stored. */
+  /** Labels whose pages were erased recently. Pages that arrive late for these labels are not stored. */
   readonly #erasedLabels = new Map<string, number>();
   readonly #removed = new RemovedPages();
   readonly #encrypts: boolean;
@@ -575,7 +575,8 @@ export class PageStore {
   async #refer(label: string, leaf: Entry): Promise<void> {
     const now = this.#now();
     if (isPinLabel(label)) {
-      // The stored prefix is outdated if the prompt's tokens or the engine key have changed since then.
+      // The prefix stored for a pinned prompt is outdated if the prompt's tokens or the engine key have changed since
+      // it was stored.
       const { leaf: last, replaced } = this.#index.pinnedLeaf(label, leaf.name);
       if (replaced) {
         await this.#journal.append([

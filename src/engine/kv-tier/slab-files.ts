@@ -1,5 +1,5 @@
 // Files of equally large slots, in which the page store keeps its records. Records of the same size share files, so a
-// freed slot fits the next record and no record is ever moved.
+// freed slot fits the next record, and no record has to be moved to make room.
 //
 //   16384-3.pages   │ slot 0 │ slot 1 │ ...      16384 bytes each, at most 64 MiB per file
 import { join } from 'node:path';

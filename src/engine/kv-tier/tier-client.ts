@@ -1,5 +1,5 @@
-// Client of the storage tier for threads that serve requests: asks the tier's worker to import a prompt's pages, and
-// notifies it of deleted responses. Event-loop thread only.
+// Client of the storage tier for threads that serve requests: requests the import of a prompt's pages from the tier's
+// worker, and notifies the worker of deleted responses. Event-loop thread only.
 import { BroadcastChannel } from 'node:worker_threads';
 import type { PromptSpan } from '../addon-types.js';
 import { labelOf, KEPT_A_DAY, KEPT_ALWAYS } from './labels.js';

@@ -291,7 +291,7 @@ class TierWorker {
     for (const engine of this.#engines.values()) {
       skippedPages += engine.skippedPages;
       pagesWaiting += engine.pagesWaiting;
-      // A new engine does not know the prefill time per token yet.
+      // The prefill time per token is not known yet for a new engine.
       const { tokenMs } = engine;
       if (tokenMs === 0) continue;
       this.#savedMs += engine.uncountedTokens * tokenMs;

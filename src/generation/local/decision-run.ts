@@ -228,7 +228,7 @@ export class DecisionRun implements RunningGeneration {
     else next();
   }
 
-  /** The first failure ends the whole request. */
+  /** Ends the whole request on the first failure. */
   #fail(error: unknown): void {
     if (this.#isOver) return;
     this.cancel();
@@ -265,7 +265,7 @@ class EngineFailure extends Error {
   }
 }
 
-/** The engine's queue was full. `failure`: the error for the client. */
+/** Thrown if the engine's queue was full. `failure`: the error for the client. */
 class QueueFull extends Error {
   constructor(readonly failure: unknown) {
     super('queue full');

@@ -282,7 +282,7 @@ export class LocalProvider implements Provider {
     { signal }: RequestContext,
   ): Promise<Prefetched | null> {
     const { tier } = this.engine;
-    // Prompts with log probabilities are always prefilled.
+    // If a prompt's log probabilities are requested, the whole prompt must be prefilled.
     if (tier === null || promptLogprobs >= 0) return null;
     const hasImages = images !== undefined && images.length > 0;
     if (!hasImages && prompt.length <= tier.client.minTokens) return null;

@@ -44,8 +44,8 @@ const LARGE_PROMPT = 1 << 16;
 const MAX_WAITING = shareOf(1 << 28);
 
 /**
- * Two slots for building prompts and two for counting tokens in the whole process, divided among its threads. Counting
- * has separate slots, so that it cannot delay generations.
+ * The whole process has two slots for building prompts and two for counting tokens. They are divided among its threads.
+ * Counting has separate slots, so that it cannot delay generations.
  */
 const preparing = new FairSlots(shareOf(2), 'long prompts', MAX_WAITING);
 const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING);
@@ -351,8 +351,8 @@ export class Prompter {
   }
 
   /**
-   * Returns how many groups must be dropped before the remaining prompt is worth rendering. Throws ApiError if even the
-   * shortest form cannot fit.
+   * Returns how many groups must be dropped before the remaining prompt may fit and is worth rendering. Throws ApiError
+   * if even the shortest form cannot fit.
    */
   #firstHopeful(request: GenerationRequest, groups: readonly [from: number, to: number][], size: PromptSize): number {
     let { characters, turns } = size;
@@ -512,7 +512,7 @@ const partsAround = (text: string, guard: number): string[] => {
   return text.split(new RegExp(`${character}{2}s(\\d+)${character}`, 'u'));
 };
 
-/** ChatML replaces a template that cannot be used. */
+/** Returns the model's template, or ChatML if the model's template cannot be used. */
 function templateOf(
   source: string,
   { bos, eos }: { bos: string | null; eos: string | null },

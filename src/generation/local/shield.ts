@@ -6,7 +6,9 @@
 // second one, or if the text ends there. Therefore, no spelling can form across the end of a text either.
 import { copyNotation } from '../../shared/exact-json.js';
 
-/** Noncharacters first, which do not occur in valid text, then the private-use area. */
+/**
+ * Yields the guard candidates: first the noncharacters, which do not occur in valid text, then the private-use area.
+ */
 function* candidates(): Generator<number> {
   for (let code = 0xfdd0; code <= 0xfdef; code++) yield code;
   for (let code = 0xe000; code <= 0xf8ff; code++) yield code;

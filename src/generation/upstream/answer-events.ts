@@ -48,8 +48,8 @@ interface Choice {
   tokens: number;
   reasoningTokens: number;
   /**
-   * Number of characters in total and in reasoning. If the upstream reports only a total token count, the count is
-   * divided in this proportion.
+   * Number of characters in total and in reasoning. If the upstream reports only a total token count, it is divided in
+   * the proportion of these numbers.
    */
   characters: number;
   reasoningCharacters: number;
@@ -59,7 +59,7 @@ interface Choice {
   /** The upstream's key for the open call; undefined if no call is open. */
   open: string | number | undefined;
   arguments: GrowingText;
-  /** Whether any arguments were emitted. Until then, the arguments may still turn out to be `null`. */
+  /** Whether any arguments were emitted. Until some were, the arguments may still turn out to be `null`. */
   given: boolean;
   /** Whether the open call and all later calls are dropped. */
   dropped: boolean;

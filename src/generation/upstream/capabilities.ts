@@ -25,7 +25,7 @@ export async function contextOf(server: Server): Promise<number | null> {
   const model = models.find(({ id }) => id === name) ?? (models.length === 1 ? models[0] : undefined);
   const context = CONTEXT_FIELDS.map((field) => numberIn(model?.[field])).find(isContext);
   if (context !== undefined) return context;
-  // llama-server's model list contains only the context size of the model's training, so /props is queried.
+  // llama-server's model list contains only the context size with which the model was trained, so /props is queried.
   const { default_generation_settings: settings } = objectIn(await ask(server, 'GET', `${rootOf(server)}/props`));
   const tokens = numberIn(objectIn(settings)['n_ctx']);
   return isContext(tokens) ? tokens : null;

@@ -4,7 +4,7 @@ import type { Content, GenerationRequest } from '../types.js';
 
 /** Average number of UTF-8 bytes per token. English has about four; code and other languages have fewer. */
 const BYTES = 3.5;
-/** Estimated number of tokens that a template adds per message, per prompt, per tool and per image. */
+/** Estimated number of tokens that a template adds per message, per prompt and per tool, and that an image takes. */
 const OF_A_MESSAGE = 4,
   OF_ALL = 3,
   OF_A_TOOL = 12,

@@ -36,7 +36,7 @@ const MAX_RETRY_AFTER_MS = 60_000;
 export const cannotConnect = (): UpstreamFault =>
   new UpstreamFault('connect', unavailable('The upstream server for this model is unreachable.'), true, true);
 
-/** The connection ended before the response did. */
+/** The connection was closed before the response was complete. */
 export const brokeOff = (): UpstreamFault =>
   new UpstreamFault(
     'broken',

@@ -137,8 +137,8 @@ export class UpstreamRun implements RunningGeneration {
   }
 
   /**
-   * The server is shutting down: ends the run with an error. If the run uses the fallback model, the fallback's own
-   * provider ends it.
+   * Called when this server shuts down: ends the run with an error. If the run uses the fallback model, the fallback's
+   * own provider ends it.
    */
   drain(): void {
     this.#end(apiError('shutting_down', 'The server is shutting down.', null));

@@ -112,8 +112,8 @@ export class Server {
 
   /**
    * Records the outcome of an assigned request. `went`: 'well' if its first token arrived, 'badly' if the server
-   * failed, otherwise 'neither'. `whose`: if the server responded, the organization whose request failed, so that one
-   * organization's requests alone cannot take the server out of rotation for everyone.
+   * failed, otherwise 'neither'. `whose`: the organization whose request failed, if the server responded. It is
+   * recorded so that a single organization's requests cannot take the server out of rotation for everyone.
    */
   release(went: 'well' | 'badly' | 'neither', whose: number | null = null): 'shut' | 'open' | null {
     this.#mine--;

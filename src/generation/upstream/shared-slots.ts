@@ -61,7 +61,7 @@ export class SharedSlotPool implements SlotPool<number> {
   #published = 0n; // this thread's first waiting request, as published
   #seen = 0; // the change counter at the last look
   #lets = 0; // since when this thread has been yielding although a slot is free; 0: it is not yielding
-  // for each thread: the published request that did not claim a slot in time, so that it is no longer waited for
+  // for each thread: the published request that did not claim a slot in time; other requests no longer wait for it
   readonly #passed: bigint[];
 
   /**

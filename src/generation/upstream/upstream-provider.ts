@@ -322,7 +322,10 @@ function noted(message: Message): Message {
       };
 }
 
-/** A request that generates no output is counted but not sent, because upstreams manage their own caches. */
+/**
+ * Runs a request that generates no output. Its tokens are counted, but it is not sent: it could only fill a cache, and
+ * upstreams manage their own caches.
+ */
 function nothing(
   counting: Promise<TokenCount>,
   n: number,
