@@ -53,7 +53,7 @@ export interface KeyCachePolicy {
   readonly away: boolean;
   /** Whether the store is known to be unreachable. If it is merely slow, requests wait for it. */
   readonly gone: boolean;
-  /** How long cached keys stay valid while the store is unreachable, in milliseconds since `confirmedAt`. */
+  /** How long cached keys stay valid while the store is unreachable, in milliseconds after `confirmedAt`. */
   readonly awayMs: number;
 }
 

@@ -15,7 +15,7 @@ import type { User } from './users.js';
  */
 export const FIRST_ORGANIZATION_NUMBER = 1;
 
-/** An organization's settings, which override the general ones. Set by operators unless stated otherwise. */
+/** An organization's settings, which override the general ones. Unless stated otherwise, operators set them. */
 export interface OrganizationSettings {
   /** By model or `*`. */
   limits: Record<string, LimitOverride>;

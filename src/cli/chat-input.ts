@@ -68,9 +68,9 @@ export const isSettable = (name: string): name is SamplingField => Object.hasOwn
 export type ChatCommand =
   | { readonly name: 'help' | 'exit' | 'reset' }
   | { readonly name: 'model'; readonly model: string }
-  /** `text` null: show the system prompt; empty: remove it. */
+  /** If `text` is null, the system prompt is shown; if it is empty, the system prompt is removed. */
   | { readonly name: 'system'; readonly text: string | null }
-  /** `field` null: list all fields. `value` null: restore the model's default. */
+  /** If `field` is null, all fields are listed. If `value` is null, the model's default is restored. */
   | { readonly name: 'set'; readonly field: SamplingField | null; readonly value: number | string | null }
   | { readonly name: 'image'; readonly path: string; readonly text: string }
   | { readonly name: 'wrong'; readonly problem: string };

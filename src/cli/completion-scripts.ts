@@ -12,7 +12,10 @@ function allFlags({ commands, settings }: CompletionTable): CompletedFlag[] {
   return [...new Map([...own, ...settings].map((flag) => [flag.name, flag])).values()];
 }
 
-/** Lines of a `case` statement over the flag before the word: its values, or files. Same syntax in bash and zsh. */
+/**
+ * Returns the lines of a `case` statement on the flag that precedes the word. They offer the flag's values or, if it
+ * has no fixed ones, files. The syntax is the same in bash and zsh.
+ */
 function valueCases(table: CompletionTable, offer: (values: string) => string, files: string): string {
   const flags = allFlags(table).filter(({ takesValue }) => takesValue);
   const listed = flags.filter(({ values }) => values.length > 0);
@@ -23,7 +26,10 @@ function valueCases(table: CompletionTable, offer: (values: string) => string, f
   ].join('\n');
 }
 
-/** Lines of a `case` statement over COMMAND or COMMAND/ACTION that set variables. Same syntax in bash and zsh. */
+/**
+ * Returns the lines of a `case` statement on COMMAND or COMMAND/ACTION. They set variables. The syntax is the same in
+ * bash and zsh.
+ */
 function commandCases({ commands }: CompletionTable): string {
   return commands
     .flatMap(({ name, actions, flags, actionFlags, words, takesFiles, takesSettings }) => [

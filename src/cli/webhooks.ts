@@ -1,5 +1,5 @@
 // monolith webhooks: manages the webhook endpoints of organizations, in the data directory or the shared database, even
-// while a server is using it. A running server uses a change for the next event.
+// while a server is using it. A running server applies a change from the next event on.
 
 import type { Actor } from '../accounts/audit.js';
 import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';

@@ -224,7 +224,10 @@ export interface SubmitOptions {
   stopTokens: number[];
   ignoreEos: boolean;
   prefixCache: boolean;
-  /** Label for exporting a finished sequence's pages to the storage tier, at most 256 bytes; absent = not exported. */
+  /**
+   * Label under which a finished sequence's pages are exported to the storage tier, at most 256 bytes; absent = not
+   * exported.
+   */
   retain?: string;
   queueWaitMs: number;
   generationMs: number;
@@ -405,11 +408,13 @@ export type TierEvent =
 export interface NativeTier {
   /** Acknowledges that this many exported bytes have been stored, which frees room for further exports. */
   acknowledge(bytes: number): void;
-  /** Allows already exported pages to be exported again, because the storage tier may have dropped them. */
+  /**
+   * Allows pages that have already been exported to be exported again, because the storage tier may have dropped them.
+   */
   forget(): void;
   /**
-   * Touches the first pages of an unused pool, so that the operating system allocates their memory before the first
-   * import needs it.
+   * Touches the first pages of a pool that has not been used yet, so that the operating system allocates their memory
+   * before the first import needs it.
    */
   touchPool(): void;
   /**
@@ -665,8 +670,8 @@ export interface Addon {
   /** Memory available to models, within this process's cgroup limits. */
   memory(): MachineMemory;
   /**
-   * Bytes per second that a simple read loop with `threads` threads achieves over a buffer of `bytes`; the best of
-   * `repeats` runs. For benchmarks.
+   * Bytes per second that a simple read loop with `threads` threads achieves over a buffer of `bytes` bytes; the best
+   * of `repeats` runs. For benchmarks.
    */
   readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
   /**

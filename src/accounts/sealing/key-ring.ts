@@ -25,7 +25,7 @@ export class KeyRing {
   readonly current: SealingKey;
   readonly #byId = new Map<number, SealingKey[]>();
 
-  /** `secrets`: at least one, each 32 bytes long, starting with the current one. */
+  /** `secrets`: at least one secret of 32 bytes; the current one comes first. */
   constructor(secrets: readonly Uint8Array[]) {
     const keys = secrets.map(deriveKey);
     const [current] = keys;

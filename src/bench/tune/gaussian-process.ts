@@ -31,7 +31,7 @@ interface Fitted {
 export class GaussianProcess {
   private constructor(private readonly fitted: Fitted) {}
 
-  /** `start`: hyperparameters from an earlier fit to fewer points, where the optimization starts. */
+  /** `start`: the hyperparameters from which the optimization starts, taken from an earlier fit to fewer points. */
   static fit(
     inputs: readonly (readonly number[])[],
     outputs: readonly number[],

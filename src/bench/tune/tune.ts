@@ -234,7 +234,7 @@ class Tuning {
     return Number(((point['load'] as number) * this.#unit).toFixed(2));
   }
 
-  /** A value of 0 means no limit and is treated as the maximum. */
+  /** A setting of 0 means that there is no limit; it is treated as the maximum value. */
   #point({ max_batch_tokens, max_sequences, step_ms }: TuneSettings): Point {
     return { max_batch_tokens, max_sequences, step_ms: step_ms === 0 ? STEP_RANGE.max : step_ms };
   }

@@ -75,8 +75,8 @@ export class DynamicModels {
   }
 
   /**
-   * Resolves when every thread has removed the model. The result is whether an operator had added the name. Running
-   * requests continue.
+   * Resolves when every thread has removed the model, with true if an operator had added the name. Running requests
+   * continue.
    */
   async unserve(name: string, actor: AuditNote['actor']): Promise<boolean> {
     const { store, bus } = this.options;

@@ -82,11 +82,13 @@ class HostedRun implements RunningGeneration {
   #responseId: string | undefined;
   #round: RoundOutput;
   /**
-   * This round's calls, by the provider's index: either a call that this server runs, or the index shown to the
-   * client.
+   * This round's calls, keyed by the provider's index. The value is either a call that this server runs or, for a call
+   * to the client's tools, the index that the client sees.
    */
   #calls = new Map<number, HostedCall | number>();
-  /** Client calls that follow a server-run call. They are emitted after that call's result. */
+  /**
+   * Calls to the client's tools that follow a call that this server runs. They are emitted after that call's result.
+   */
   #held: CallEvent[] = [];
   #clientCalls = 0; // of all rounds
   /** Number of calls that this server has run. */
@@ -359,12 +361,12 @@ class HostedRun implements RunningGeneration {
     return this.#uses.search + this.#uses.mcp;
   }
 
-  /** Maximum number of calls across all tools that this server runs. */
+  /** Maximum number of calls to all tools that this server runs, in total. */
   get #maxCalls(): number {
     return this.#mcp?.options.maxCalls ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Whether this round contains calls of the client's tools. */
+  /** Whether this round contains calls to the client's tools. */
   get #hasClientCalls(): boolean {
     return [...this.#calls.values()].some((call) => typeof call === 'number');
   }
@@ -479,7 +481,10 @@ const withResult = (messages: readonly Message[], callId: string, { text, failed
     message.role === 'tool' && message.toolCallId === callId ? { ...message, content: text, failed } : message,
   );
 
-/** Each round has the same prediction, so tokens that an earlier round accepted are not counted as rejected. */
+/**
+ * Adds a round's prediction count to the counts of the earlier rounds. All rounds have the same prediction, so tokens
+ * that one round has accepted are not counted as rejected in another.
+ */
 function withRound(before: PredictionCount | null, { accepted, rejected }: PredictionCount): PredictionCount {
   if (before === null) return { accepted, rejected };
   const predicted = Math.max(before.accepted + before.rejected, accepted + rejected);

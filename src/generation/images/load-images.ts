@@ -27,7 +27,10 @@ export interface ImageLoader {
   load(messages: Message[], requester: Requester, held: HeldImages, decodedLater?: boolean): Promise<Message[]>;
 }
 
-/** Maximum number of concurrent downloads, per request and in total. Each open download may fill its buffer. */
+/**
+ * Maximum number of concurrent downloads, per request and in total. They are limited because each download may fill its
+ * buffer.
+ */
 const FETCHES_OF_REQUEST = 4,
   FETCHES = 32;
 /**

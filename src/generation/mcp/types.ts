@@ -71,7 +71,7 @@ export interface McpOptions {
   readonly servers: readonly McpServer[];
   readonly approved: readonly ApprovedCall[];
   readonly choice: McpChoice;
-  /** Maximum number of calls of all tools that this server runs. If null, only MAX_MCP_CALLS applies. */
+  /** Maximum number of calls to all tools that this server runs, in total. If null, only MAX_MCP_CALLS applies. */
   readonly maxCalls: number | null;
 }
 

@@ -33,7 +33,7 @@ export interface LoadReport {
   readonly threads: number;
   readonly objectives: readonly Objective[];
   readonly runs: readonly RunReport[];
-  /** Statistics by metric, over the first round of every run. */
+  /** The statistics of each metric over the first round of every run. */
   readonly repeated: Readonly<Record<string, Repeated>>;
   /** The same statistics for each later round. */
   readonly laterRounds: readonly { readonly round: number; readonly repeated: Readonly<Record<string, Repeated>> }[];

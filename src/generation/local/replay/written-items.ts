@@ -113,7 +113,7 @@ export class WrittenItems {
       const isOver = output.text.slice(section.callsEnd).trim() === '';
       at = section.end ?? (isOver ? output.text.length : section.callsEnd);
       const received = calls.slice(index, index + section.calls.length);
-      // The output parser has found other calls in this section, so calls cannot be matched with their token IDs.
+      // If the output parser has found other calls in this section, calls cannot be matched with their token IDs.
       if (received.length < section.calls.length || !received.every((call, nth) => same(call, section.calls[nth])))
         return;
       const ids = output.between(section.start, at);

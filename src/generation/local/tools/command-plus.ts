@@ -7,7 +7,7 @@
 //     }
 // ]```
 //
-// Command-R and Command-R+: a fenced list after a word that is not a special token.
+// Command-R and Command-R+: a fenced JSON list after the word "Action:", which is not a special token.
 import { JsonCall } from './json-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 

@@ -37,8 +37,8 @@ export function findDialect(template: ChatTemplate, hasToken: (spelling: string)
 }
 
 /**
- * Describes the tools in the system text, for models whose templates do not support tools. `tools`: shielded as for a
- * template.
+ * Describes the tools in the system text, for models whose templates do not support tools. `tools`: the tools, shielded
+ * like those that are passed to a template.
  */
 export function describeTools(tools: readonly TemplateTool[], syntax: ToolSyntax): string {
   const definitions = tools.map((tool) => JSON.stringify(tool.function)).join('\n');

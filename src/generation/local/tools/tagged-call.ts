@@ -16,7 +16,7 @@ import { endsInHalf, jsonWord, TextCall } from './text-call.js';
 import { kindOf, valueKinds, type ParametersSchema, type ValueKind, type ValueKinds } from './value-kinds.js';
 
 export interface Tags {
-  /** The literals around the tool's name. If the second one is null, the name reaches to white space or a tag. */
+  /** The literals around the tool's name. If the second one is null, the name extends to white space or a tag. */
   readonly call: readonly [before: string, behind: string | null];
   /**
    * The literals around a parameter's name. White space may separate the literals after the name. If `behindText` and

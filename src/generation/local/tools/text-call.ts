@@ -1,5 +1,5 @@
-// Base class of readers that parse a call step by step: the loop, the unparsed text, and how a call starts and fails.
-// Subclasses define the steps. No side effects.
+// Base class of readers that parse a call step by step. It contains the loop and the unparsed text, and defines how a
+// call starts and fails. Subclasses define the steps. No side effects.
 import type { CallableTools, CallReader, CallSink, CallState } from './call-reader.js';
 import { isJsonSpace } from './json-scanner.js';
 

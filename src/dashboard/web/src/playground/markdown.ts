@@ -86,7 +86,7 @@ class BoundedLexer extends Lexer {
   }
 }
 
-/** The tokens of one block, or null if it must be shown as received. */
+/** Returns the tokens of one block, or null if the block must be shown as received. */
 export function tokensOf(raw: string, definitions: Definitions): MarkedToken[] | null {
   if (raw.length > MAX_BLOCK_LENGTH && !FENCE.test(raw)) return null;
   try {
