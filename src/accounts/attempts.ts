@@ -33,7 +33,8 @@ export interface Counted {
 export interface Attempts {
   /**
    * Counts one attempt for each element of `subject` before its outcome is known, so that concurrent attempts are
-   * limited just like sequential ones. If one of them is at its limit, rejects with ApiError 429 and counts nothing.
+   * limited just like sequential ones. If one of the elements is at its limit, rejects with ApiError 429 and counts
+   * nothing.
    */
   count(kind: AttemptKind, subject: readonly string[]): Promise<void>;
   /** Resolves to the number of attempts counted so far, which may not include the most recent ones. */

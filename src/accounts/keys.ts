@@ -66,7 +66,10 @@ export interface KeyRecord {
   rotatedFrom: string | null;
   /** IP addresses and CIDR ranges from which the key may be used. Absent or empty allows all addresses. */
   allowedAddresses?: readonly string[];
-  /** Created by a command such as `monolith chat` for its own requests, and revoked when the command ends. */
+  /**
+   * Whether a command such as `monolith chat` created the key for its own requests. Such a key is revoked when the
+   * command ends.
+   */
   temporary?: boolean;
 }
 

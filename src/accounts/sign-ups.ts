@@ -1,6 +1,6 @@
-// Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction, durable when it resolves. It
-// creates a user, an organization or membership, a session, and the audit entries. If several users sign up
-// concurrently, one of them becomes the first user. Each email address and each invitation can be used only once.
+// Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction and is durable when it
+// resolves. It creates a user, an organization or membership, a session, and the audit entries. If several users sign
+// up concurrently, one of them becomes the first user. Each email address and each invitation can be used only once.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/organizations.js';

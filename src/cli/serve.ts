@@ -214,7 +214,7 @@ function tryText({ pool, url, models }: Server, key: string): string {
   const curl = (path: string, body: object): string => `  curl -sS -w '\\n' ${url}${path} \\
     -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" \\
     -d '${JSON.stringify(body)}'`;
-  // An unloaded model is assumed to generate text unless the catalog says otherwise.
+  // An unloaded model is assumed to generate text unless the catalog specifies another output type.
   const isOfTask = (name: string, wanted: string): boolean => {
     const pooled = pool.get(name);
     const loaded = pooled?.status.state === 'ready' ? taskOf(pooled.status.engine.info) : null;

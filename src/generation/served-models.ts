@@ -37,8 +37,8 @@ export interface ServedModel {
 }
 
 export class ServedModels {
-  // Keyed by engine as well as by model, because a reloaded model gets a new provider. WeakMaps, so that models and
-  // adapters that operators remove do not stay in memory.
+  // The providers are keyed by engine as well as by model, because a reloaded model gets a new provider. They are in
+  // WeakMaps, so that models and adapters that operators remove do not stay in memory.
   readonly #providers = new WeakMap<Engine, WeakMap<CatalogModel, LocalProvider>>();
   // Each model's description from the last time it was ready. Returned while the model is unloaded.
   readonly #known = new WeakMap<CatalogModel, Known>();

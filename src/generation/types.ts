@@ -339,8 +339,8 @@ export type GenerationEvent =
   // The concatenated deltas form the JSON text of an object, or a prefix of one.
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
-  // The events up to `continued` occur only if the server runs some of the tools itself (hosted-tools/hosted-run.ts).
-  // The model is writing a call of such a tool.
+  // This event and the following ones up to `continued` occur only if the server runs some of the tools itself
+  // (hosted-tools/hosted-run.ts). The model is writing a call to such a tool.
   | { type: 'hosted_called'; choice: number; tokens: number }
   // `query` is null if the call contains none. The next event of the choice is `search_finished`.
   | { type: 'search_started'; choice: number; query: string | null }

@@ -21,7 +21,7 @@ export interface Mailer {
   readonly enabled: boolean;
   /** Queues an email. Never throws. */
   send(mail: Mail): void;
-  /** Resolves when the SMTP server has accepted the mail. Rejects with the reason otherwise. */
+  /** Resolves when the SMTP server has accepted the mail. Otherwise, rejects with the reason. */
   deliver(mail: Mail): Promise<void>;
   close(): void;
 }

@@ -443,8 +443,8 @@ export class Prompter {
 
   /**
    * Tokenizes the texts between images separately. BOS is added once at the very beginning. In each text, the marks of
-   * replayed tool calls and reasoning blocks are replaced by the recorded token IDs. Null if the text after such an
-   * item cannot be tokenized on its own.
+   * replayed tool calls and reasoning blocks are replaced by the recorded token IDs. Returns null if the text after
+   * such an item cannot be tokenized on its own.
    */
   async #tokenize(texts: readonly string[], guard: number, items: ReplayedItems): Promise<Tokenized | null> {
     const { bos } = this.engine.info;

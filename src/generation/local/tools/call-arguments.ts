@@ -22,7 +22,7 @@ export class CallArguments {
     private readonly can: Pick<TemplateCapabilities, 'callArguments' | 'textArguments'>,
   ) {}
 
-  /** Arguments that are not a JSON object must not make the template fail either. */
+  /** The template must not fail if the arguments are not a JSON object. */
   forTemplate(text: string): Value {
     const given = text.trim() === '' ? '{}' : text;
     const { callArguments, textArguments } = this.can;
