@@ -17,12 +17,12 @@ import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
 import type { UnknownKeys } from './unknown-keys.js';
 
-// Interval between writes of keys' last-use times. Each flush is a single write.
+// How often the keys' last-use times are written to the store. Each flush writes all collected times at once.
 const LAST_USED_FLUSH_MS = 10_000;
 
 export type RunEndCode = 'organization_suspended' | 'service_account_disabled' | 'api_key_revoked' | 'api_key_expired';
 
-/** An API key or its displayed form, with or without the separator that earlier releases used. */
+/** Matches an API key or its displayed form, with or without the separator that earlier releases used. */
 const KEY_REFERENCE = /^(?:sk-)?([0-9A-Za-z]{8})(?:-?(?:….*|[0-9A-Za-z]{40})?)?$/;
 
 /** Whether an ID belongs to an API key. The playground's ID does not. */
@@ -40,7 +40,7 @@ export class Accounts {
 
   /**
    * `keyCachePolicy`: set if the store reports changes. Otherwise, keys are cached for one second. `unknown`: limits
-   * unknown keys per address.
+   * how many unknown keys each address may send.
    */
   constructor(
     { apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>,
@@ -60,9 +60,9 @@ export class Accounts {
   }
 
   /**
-   * Creates the first organization and its first key if there is none. With `chosen`, makes that key valid instead of
-   * creating one; if a later startup passes a different key, that key becomes valid too. Returns the secret only if
-   * this call created it.
+   * Creates the first organization and its first key if they do not exist yet. If `chosen` is set, makes that key valid
+   * instead of creating one. If a later startup passes a different key, that key becomes valid too. Returns the secret
+   * only if this call created it.
    */
   async bootstrap(chosen: string | null): Promise<{ organization: Organization; created: string | null }> {
     const organization = await this.organizations.ensureFirst();
@@ -78,7 +78,10 @@ export class Accounts {
       throw new Error(`organization ${id} not found`);
   }
 
-  /** Creates a key for `organizationId` or, if absent, for the first organization. The secret is not stored. */
+  /**
+   * Creates a key for the organization `organizationId` or, if that is absent, for the first organization. The secret
+   * is not stored.
+   */
   async createKey(options: NewKey, organizationId?: string, actor: Actor | null = null): Promise<CreatedKey> {
     const organization =
       organizationId === undefined ? (await this.organizations.all())[0] : await this.organizations.get(organizationId);

@@ -57,14 +57,14 @@ export interface CreatedKey {
 
 export interface ApiKeys {
   get(organizationId: string, id: string): Promise<KeyRecord | null>;
-  /** Keys of all organizations, oldest first. For the command line. */
+  /** The keys of all organizations, oldest first. For the command line. */
   all(): Promise<KeyRecord[]>;
   /** Newest first. `after`: ID of the previous page's last key. Null if the organization does not have that key. */
   page(organizationId: string, limit: number, after: string | null): Promise<Page<KeyRecord> | null>;
   /**
-   * The secret is not stored. With `createdBy`, rejects with ApiError 403 unless that user is at least a developer at
-   * that time. With `serviceAccount`, rejects with ApiError 403 unless `by` is an admin and the service account is at
-   * least a developer. Can also reject with ApiError 404 or 422.
+   * The secret is not stored. If `createdBy` is set, rejects with ApiError 403 unless that user is at least a developer
+   * at that time. If `serviceAccount` is set, rejects with ApiError 403 unless `by` is an admin and the service account
+   * is at least a developer. Can also reject with ApiError 404 or 422.
    */
   create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey>;
   /**
@@ -72,15 +72,15 @@ export interface ApiKeys {
    * the key. Resolves to null if a key already exists.
    */
   first(organizationId: string, fields: NewKey): Promise<CreatedKey | null>;
-  /** Makes a key that the operator has chosen valid, unless it already is. */
+  /** Registers a key that the operator has chosen as valid, unless it is registered already. */
   accept(organizationId: string, name: string, secret: string): Promise<void>;
   /** Returns null if the key is not found. Rejects with ApiError 422 if the key is revoked. */
   change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null>;
   /**
-   * Creates a successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy`,
-   * or if a service account owns the key, the successor keeps the old key's creator. With `createdBy`, rejects with
-   * ApiError 403 unless that user may create keys at that time. Null if not found. Rejects with ApiError 422 if the key
-   * has expired or is revoked.
+   * Creates a successor with the same permissions; the old key stays valid for `overlapS` seconds. If `createdBy` is
+   * absent or a service account owns the key, the successor keeps the old key's creator. If `createdBy` is set, rejects
+   * with ApiError 403 unless that user may create keys at that time. Null if not found. Rejects with ApiError 422 if
+   * the key has expired or is revoked.
    */
   rotate(
     organizationId: string,
@@ -90,8 +90,8 @@ export interface ApiKeys {
     createdBy: string | null,
   ): Promise<CreatedKey | null>;
   /**
-   * Revokes a key; its row is kept. Idempotent. Returns null if the key is not found. Without `actor`, no audit entry
-   * is written.
+   * Revokes a key; its row is kept. Idempotent. Returns null if the key is not found. If `actor` is absent, no audit
+   * entry is written.
    */
   revoke(organizationId: string, id: string, actor: Actor | null): Promise<KeyRecord | null>;
 }

@@ -1,7 +1,7 @@
 // Storage port for rate limits on sensitive actions (see docs/internals/storage.md): sign-ins by address and by email,
-// two-factor codes, provider callbacks, wrong operator tokens, sign-ups, password resets; and, per user, organizations,
-// invitations and renames. Each method is one transaction, and counts are shared by all threads and processes. Counts
-// need not be durable: if they are lost, some attempts are not counted.
+// two-factor codes, provider callbacks, wrong operator tokens, sign-ups and password resets; and, per user, creating
+// organizations, sending invitations and renaming. Each method is one transaction, and counts are shared by all threads
+// and processes. Counts need not be durable: if they are lost, some attempts are not counted.
 
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
@@ -33,10 +33,11 @@ export interface Counted {
 export interface Attempts {
   /**
    * Counts one attempt for each element of `subject` before its outcome is known, so that concurrent attempts are
-   * limited just like sequential ones. If one of them is at its limit, rejects with ApiError 429 and counts nothing.
+   * limited just like sequential ones. If one of the elements is at its limit, rejects with ApiError 429 and counts
+   * nothing.
    */
   count(kind: AttemptKind, subject: readonly string[]): Promise<void>;
-  /** The count so far, possibly without the most recent attempts. */
+  /** Resolves to the number of attempts counted so far, which may not include the most recent ones. */
   counted(kind: AttemptKind, subject: string): Promise<Counted>;
 }
 

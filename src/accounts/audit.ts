@@ -13,7 +13,7 @@ export interface Actor {
   readonly ip: string | null;
 }
 
-/** The part of an audit entry that cannot be derived from the change itself. */
+/** The fields of an audit entry that cannot be derived from the change itself. */
 export interface AuditNote {
   readonly actor: Actor;
   readonly action: string;
@@ -38,11 +38,14 @@ export interface AuditLog {
   list(organizationId: string | null, limit: number, after: string | null, filter?: AuditFilter): Promise<AuditPage>;
 }
 
-/** Selects entries. Absent and null values select all. */
+/** Filters for audit entries. An absent or null field matches every entry. */
 export interface AuditFilter {
-  /** An action, or the first part of several: `api_key` selects `api_key.created` and so on. */
+  /**
+   * An action, or the common prefix of several actions: `api_key` matches `api_key.created`, `api_key.revoked` and so
+   * on.
+   */
   readonly action?: string | null;
-  /** A user's ID or email address, or the type of another actor. */
+  /** Who made the change: a user's ID or email address or, for other actors, the actor type. */
   readonly actor?: string | null;
   /** The ID of the changed object. */
   readonly target?: string | null;

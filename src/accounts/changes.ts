@@ -1,8 +1,8 @@
-// Notifies listeners of changes to accounts: immediately on this thread, and through the bus on the others.
+// Notifies listeners of changes to accounts: immediately on this thread, and through the bus on the other threads.
 
 import type { ThreadBus } from '../shared/bus.js';
 
-/** Receives the organization that changed; null if any may have changed. */
+/** Called with the ID of the organization that changed, or with null if any organization may have changed. */
 export type AccountsListener = (organizationId: string | null) => void;
 
 export class AccountChanges {

@@ -9,7 +9,8 @@ export interface OrganizationDataOwner {
   eraseOrganization(id: string): Promise<unknown>;
 }
 
-// Requests that were still running when the organization was deleted may store data a little later.
+// Requests that were still running when the organization was deleted may still store data for up to this long
+// afterwards.
 const LATE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
@@ -28,8 +29,8 @@ export async function deleteOrganization(
 }
 
 /**
- * Resumes interrupted deletions, and erases data stored after a deletion. Keys are kept for another `keyDays` days,
- * during which clients get the error for a revoked key. After that, the keys are unknown.
+ * Resumes interrupted deletions, and erases data that was stored after its organization had been deleted. Keys are kept
+ * for another `keyDays` days, during which clients get the error for a revoked key. After that, the keys are unknown.
  */
 export async function finishDeletions(
   organizations: Organizations,

@@ -42,8 +42,8 @@ export interface Directory {
 /** A directory that erases expired data and must be closed. */
 export interface SweptDirectory extends Directory {
   /**
-   * For the primary thread: sweeps now, every hour and when the gate opens, provided that the gate allows it. `also`
-   * runs with each sweep.
+   * For the primary thread: erases expired data immediately, then every hour and whenever `gate` starts to allow it.
+   * Skips a sweep while `gate` does not allow erasing. `also` runs with each sweep.
    */
   keepSwept(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void;
   /** Erases expired data. */

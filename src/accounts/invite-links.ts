@@ -6,7 +6,7 @@ import type { Role } from '../shared/wire/organizations.js';
 import { mayInvite } from './invites.js';
 import type { Invite, InviteState, ShownInvite } from './invites.js';
 
-/** How long accepted, revoked and expired invitations stay visible. */
+/** How long accepted, revoked and expired invitations stay in the list of invitations. */
 export const INVITES_KEPT_MS = 30 * 24 * 3_600_000;
 
 export function inviteState(invite: Invite, now: number): InviteState {

@@ -49,7 +49,7 @@ export interface Invites {
   revoke(organizationId: string, id: string, by: string, actor: Actor): Promise<void>;
   /** The pending invitation for a link. Rejects with ApiError 400 invalid_token. */
   ofLink(token: string): Promise<{ invite: Invite; organization: { id: string; name: string } }>;
-  /** Uses up the invitation and makes the user a member. Rejects with ApiError 400, 403 or 422. */
+  /** Marks the invitation as accepted and makes the user a member. Rejects with ApiError 400, 403 or 422. */
   accept(token: string, user: User, actor: Actor): Promise<OrganizationView>;
 }
 

@@ -19,12 +19,12 @@ import type { KeyHolder, KeyStore } from './key-store.js';
 const CACHE_MS = 1_000;
 const CACHE_ENTRIES = 10_000;
 const KNOWN_KEYS = 2 * CACHE_ENTRIES;
-// With change notifications (KeyCachePolicy), entries are valid while all changes older than this are known to have
-// arrived.
+// If the store sends change notifications (KeyCachePolicy), cached entries may be used as long as every change made
+// more than this long ago is known to have arrived.
 const TRUSTED_MS = 900;
 // How long to wait for a possibly unreachable store before using the key's cache entry.
 const ANSWER_MS = 1_000;
-// The maximum length of a configured key, with some margin.
+// Maximum length of a key in a request: the longest key that can be configured, plus some margin.
 const MAX_KEY_LENGTH = 512;
 
 const REFUSALS = {
@@ -53,7 +53,7 @@ export interface KeyCachePolicy {
   readonly away: boolean;
   /** Whether the store is known to be unreachable. If it is merely slow, requests wait for it. */
   readonly gone: boolean;
-  /** How long cached keys stay valid while the store is unreachable, in milliseconds since `confirmedAt`. */
+  /** How long cached keys stay valid while the store is unreachable, in milliseconds after `confirmedAt`. */
   readonly awayMs: number;
 }
 
@@ -62,7 +62,7 @@ export interface KeyCacheOptions {
   now?: () => number;
   /** Monotonic milliseconds. */
   elapsed?: () => number;
-  /** Without a policy, keys are cached for a second. */
+  /** If absent, keys are cached for one second. */
   policy?: KeyCachePolicy | null;
   /** Limits the attempts per address; null: no limit. */
   unknown?: UnknownKeys | null;
@@ -78,7 +78,7 @@ export class KeyCache {
    * unknown keys. When the set is full, the oldest digests are removed first.
    */
   readonly #known = new Set<string>();
-  /** Lookups in progress, which requests with the same key share. */
+  /** The lookups in progress. Requests with the same key share a lookup. */
   readonly #looking = new Map<string, Lookup>();
   readonly #lookups: KeyLookups;
   #lastUsed = new Map<string, number>();
@@ -99,8 +99,8 @@ export class KeyCache {
   }
 
   /**
-   * Returns the identity of a key. `from`: the client, whose number of unknown keys is limited. Throws or rejects with
-   * ApiError 401, 403, 429 or 503.
+   * Returns the identity of a key. `from`: the client; the number of unknown keys that it may send is limited. Throws
+   * or rejects with ApiError 401, 403, 429 or 503.
    */
   authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
     if (secret.length > MAX_KEY_LENGTH) throw unknownKey();
@@ -190,7 +190,7 @@ export class KeyCache {
     return this.#use(holder, address === null ? null : { remoteAddress: address });
   }
 
-  /** One lookup, shared by all requests with the same key while it runs. */
+  /** Looks up a key. Requests with the same key share the lookup while it runs. */
   #find(digest: string, address: string | null): Lookup {
     const looking = this.#looking.get(digest);
     if (looking !== undefined) return looking;

@@ -12,7 +12,7 @@ const MAX_WAITING = 1_000;
 export class KeyLookups {
   #running = 0;
   #waiting = 0;
-  /** Waiting lookups by client address, in the order of the addresses' turns. */
+  /** The waiting lookups of each client address, in the order in which the addresses take turns. */
   readonly #lines = new Map<string, (() => void)[]>();
 
   constructor(private readonly unknown: UnknownKeys | null) {}
@@ -36,7 +36,8 @@ export class KeyLookups {
   async #counted<T>(address: string | null, find: () => Promise<T | undefined>): Promise<T | undefined> {
     const { unknown } = this;
     if (address === null || unknown === null) return find();
-    // Counted before the outcome is known, because other threads may be looking up keys at the same time.
+    // The attempt is counted before its outcome is known, because other threads may be looking up keys for the same
+    // address at the same time.
     this.#refuse(unknown.take(address));
     let isUnknown = false;
     try {

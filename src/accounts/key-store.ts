@@ -5,7 +5,7 @@ import type { Identity } from '../shared/identity.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { OrganizationSettings } from './organizations.js';
 
-/** The identity that a key authenticates, and when the key expires. */
+/** The identity that a key stands for, and when the key expires. */
 export interface KeyHolder {
   readonly keyId: string;
   /** Whether the key is permanently revoked, regardless of any clock. */
@@ -17,14 +17,14 @@ export interface KeyHolder {
   readonly suspended: boolean;
   /** The addresses from which the key may be used; null = all. */
   readonly addresses: AddressList | null;
-  /** Includes the key's permissions, and the limits of the key and its organization. */
+  /** The identity includes the key's permissions, and the limits of the key and its organization. */
   readonly identity: Identity;
 }
 
-/** The fields that decide whether a key is valid at a given time. */
+/** The fields of a key that determine whether it is valid at a given time. */
 export type KeyEnds = Pick<KeyHolder, 'revoked' | 'overlapEndsAt' | 'expiresAt' | 'disabled'>;
 
-/** An organization, and its keys that have running requests. */
+/** An organization, and those of its keys that have running requests. */
 export interface Standing {
   readonly organization: 'active' | 'suspended' | 'gone';
   /** Omits IDs that are not, or are no longer, keys of the organization. */
@@ -34,11 +34,14 @@ export interface Standing {
 export interface KeyStore {
   /** The current state, in a single read. */
   standing(organizationId: string, keyIds: readonly string[]): Promise<Standing>;
-  /** The current state of the key with this digest (see keyDigest()). Takes constant time. */
+  /**
+   * Returns the current state of the key with this digest (see keyDigest()). Takes constant time, regardless of the
+   * number of keys.
+   */
   find(digest: string): Promise<KeyHolder | undefined>;
   /** Reads the stored state of one of the organization's keys. Resolves to undefined if the key is unknown. */
   findById(organizationId: string, keyId: string): Promise<KeyHolder | undefined>;
-  /** `times`: key ID → milliseconds. If the stored time is later, it is kept. */
+  /** `times`: last-use time in milliseconds, by key ID. A stored time that is later is kept. */
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
 }
 

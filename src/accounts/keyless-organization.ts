@@ -17,7 +17,7 @@ export class KeylessOrganization {
   private constructor(
     private readonly accounts: Accounts,
     readonly id: string,
-    /** Used in place of a key's ID in usage and in the request log. */
+    /** Stands in for the key ID in usage records and in the request log. */
     private readonly keyId: string,
   ) {
     this.#stopListening = accounts.onChanged(() => {

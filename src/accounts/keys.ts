@@ -46,13 +46,16 @@ export interface KeyRecord {
   hash: Uint8Array; // keyedHash() of the whole key
   models: string[]; // ['*'] or names
   scopes: Scope[];
-  /** By model or `*`, in addition to the organization's limits. Null if there are none. */
+  /**
+   * The key's own limits, by model or `*`, which apply in addition to the organization's limits. Null if it has none.
+   */
   limits: Record<string, LimitOverride> | null;
   expiresAt: string | null;
   lastUsedAt: string | null;
   createdAt: string;
   /**
-   * For display only. After a rotation, the end of the overlap during which the old and the new key are both valid.
+   * The time of the revocation, for display only. After a rotation, this is the end of the overlap during which the old
+   * and the new key are both valid.
    */
   revokedAt: string | null;
   /**
@@ -63,7 +66,10 @@ export interface KeyRecord {
   rotatedFrom: string | null;
   /** IP addresses and CIDR ranges from which the key may be used. Absent or empty allows all addresses. */
   allowedAddresses?: readonly string[];
-  /** Created by a command such as `monolith chat` for its own requests, and revoked when the command ends. */
+  /**
+   * Whether a command such as `monolith chat` created the key for its own requests. Such a key is revoked when the
+   * command ends.
+   */
   temporary?: boolean;
 }
 
@@ -120,12 +126,12 @@ export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({
 /** Milliseconds since the Unix epoch; Infinity = never. */
 export const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
-/** SHA-256 of a key in hexadecimal. Used as the cache key when a client sends the key. */
+/** SHA-256 of a key in hexadecimal. The key cache is indexed by this digest, so it does not contain the key itself. */
 export const keyDigest = (key: string): string => hash('sha256', key, 'hex');
 
 /**
- * The stored hash of a key. Computed from the digest, so that old rows, which contained only the digest, could be
- * upgraded.
+ * The stored hash of a key. Computed from the digest, so that rows of earlier releases, which contained only the
+ * digest, could be upgraded.
  */
 export const keyedHash = (secret: Uint8Array, digest: Uint8Array): Buffer =>
   createHmac('sha256', secret).update(digest).digest();

@@ -50,13 +50,13 @@ export interface Members {
    */
   assign(organizationId: string, userId: string, role: Role, actor: Actor): Promise<'assigned' | 'last_owner'>;
   /**
-   * Removes a member. Members can leave on their own. If an admin removes another member, that user's sessions end.
-   * Rejects with ApiError 403, 404 or 422.
+   * Removes a member. Any member can leave the organization. If an admin removes another member, that user's sessions
+   * end. Rejects with ApiError 403, 404 or 422.
    */
   remove(organizationId: string, userId: string, by: string, actor: Actor): Promise<void>;
 }
 
-/** Whether `role` includes the rights of `least`. */
+/** Whether `role` includes all rights of the role `least`. */
 export function hasRole(role: Role, least: Role): boolean {
   return ROLES.indexOf(role) >= ROLES.indexOf(least);
 }

@@ -15,7 +15,7 @@ import type { User } from './users.js';
  */
 export const FIRST_ORGANIZATION_NUMBER = 1;
 
-/** An organization's settings, which override the general ones. Set by operators unless stated otherwise. */
+/** An organization's settings, which override the general ones. Unless stated otherwise, operators set them. */
 export interface OrganizationSettings {
   /** By model or `*`. */
   limits: Record<string, LimitOverride>;
@@ -67,13 +67,13 @@ export interface Organizations {
   /** The first organization, which is created if there is none. */
   ensureFirst(): Promise<Organization>;
   /**
-   * `owner`: the organization's owner. `most`: the number of organizations that a user who is not an operator may own.
-   * Rejects with ApiError 403 or 422.
+   * `owner`: the organization's owner. `most`: the maximum number of organizations that a user who is not an operator
+   * may own. Rejects with ApiError 403 or 422.
    */
   create(name: string, owner: User, most: number, actor: Actor): Promise<OrganizationView>;
   /** Null if not found or deleted. */
   rename(id: string, name: string, actor: Actor): Promise<OrganizationView | null>;
-  /** Null if not found or deleted. Without `actor`, no audit entry is written. */
+  /** Null if not found or deleted. If `actor` is absent, no audit entry is written. */
   change(id: string, change: OrganizationChange, actor: Actor | null): Promise<OrganizationOverview | null>;
   /**
    * The organization, its members and its invitations disappear immediately. Its keys are revoked when this resolves.
@@ -111,6 +111,6 @@ export function checkOwned({ operator }: User, owned: readonly Organization[], m
 export const isSameList = (a: readonly string[], b: readonly string[]): boolean =>
   a.length === b.length && a.every((one, at) => one === b[at]);
 
-/** Whether the organization can be opened on the dashboard from this address. */
+/** Whether the organization may be opened on the dashboard from this IP address. */
 export const mayOpenFrom = ({ dashboardAddresses }: OrganizationSettings, address: string): boolean =>
   AddressList.of(dashboardAddresses)?.allows(address) !== false;

@@ -24,8 +24,8 @@ export interface OwnAccount {
    */
   confirmEmail(token: string, ip: string): Promise<ChangedEmail>;
   /**
-   * Changes the address immediately, for servers that do not send email. The address counts as unconfirmed. Rejects
-   * with ApiError 422 email_taken.
+   * Changes the email address immediately, for servers that do not send email. The new address counts as unconfirmed.
+   * Rejects with ApiError 422 email_taken.
    */
   changeEmail(user: User, email: string, actor: Actor): Promise<ChangedEmail>;
   /**

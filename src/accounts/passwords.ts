@@ -12,15 +12,15 @@ interface Cost {
 }
 
 /**
- * The cost of new hashes. They are as strong as OWASP's first recommendation for scrypt (N = 2^17, r = 8, p = 1), using
- * a quarter of its memory.
+ * Cost parameters for new hashes. They are as strong as OWASP's first recommendation for scrypt (N = 2^17, r = 8, p =
+ * 1), but need only a quarter of its memory.
  */
 const COST: Cost = { ln: 15, r: 8, p: 3 };
 const HASH_BYTES = 32;
 const SALT_BYTES = 16;
 const AT_ONCE = 2;
 const MAX_WAITING = 32;
-/** Retry delay reported when the queue is full: about the time needed to empty a full queue. */
+/** Retry delay reported when the queue is full: about the time that a full queue takes to drain. */
 const RETRY_MS = 5_000;
 
 export const MIN_PASSWORD_CHARACTERS = 10;

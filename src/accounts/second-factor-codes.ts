@@ -59,8 +59,8 @@ export class SecondFactorCodes {
   }
 
   /**
-   * Uses up an authenticator code or a recovery code. Resolves to the number of recovery codes left. Rejects with
-   * ApiError 401 invalid_code, 422 or 429.
+   * Accepts an authenticator code or a recovery code, which cannot be used again. Resolves to the number of recovery
+   * codes left. Rejects with ApiError 401 invalid_code, 422 or 429.
    */
   async use(user: User, given: string, ip: string): Promise<number> {
     const code = compact(given);

@@ -12,13 +12,16 @@ export interface SecondFactor {
   /** The encrypted secret; see SecretBox. */
   readonly sealed: string;
   readonly since: string; // RFC 3339
-  /** Codes up to this step have been used or must be treated as used. */
+  /** Codes of this step and of all earlier steps have been used or must be treated as used. */
   readonly lastStep: number;
   /** SHA-256 hashes of the remaining recovery codes. */
   readonly recovery: readonly string[];
 }
 
-/** The proposal that turns on two-factor authentication, confirmed by the code for `step`. */
+/**
+ * A proposed secret that the user has confirmed with the code for `step`. Storing it turns on two-factor
+ * authentication.
+ */
 export interface ProvedFactor {
   readonly sealed: string;
   readonly step: number;
@@ -39,7 +42,7 @@ export interface SecondFactors {
   enable(user: User, proved: ProvedFactor, keptSessionId: string, actor: Actor): Promise<boolean>;
   /** Records that a step's code has been used. False if the step has already been used. */
   useStep(userId: string, step: number): Promise<boolean>;
-  /** Resolves to the number of codes left; null if the code does not exist. */
+  /** Marks a recovery code as used. Resolves to the number of codes left, or to null if the code does not exist. */
   useRecovery(user: User, hash: string, ip: string): Promise<number | null>;
   /** Resolves to false if two-factor authentication is off. */
   replaceRecovery(user: User, recovery: readonly string[], actor: Actor): Promise<boolean>;
@@ -50,6 +53,9 @@ export interface SecondFactors {
    * the user's sessions. False if two-factor authentication was off or the user does not exist.
    */
   reset(userId: string, actor: Actor): Promise<boolean>;
-  /** Visits every user's encrypted secret. `again` returns the replacement, or null to leave the secret unchanged. */
+  /**
+   * Visits every user's encrypted secret. `again` returns the new encrypted value, or null to leave the secret
+   * unchanged.
+   */
   reseal(again: (userId: string, sealed: string) => string | null): Promise<void>;
 }

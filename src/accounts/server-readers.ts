@@ -77,5 +77,5 @@ export class ServerReaders {
   }
 }
 
-// Hashes to a fixed length, so that the timing of the comparison reveals nothing.
+// Hashes the token to a fixed length, so that the time taken by the comparison reveals nothing about it.
 const digest = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();

@@ -96,7 +96,7 @@ export function checkKeyOwner({ role, disabled }: ServiceAccount): void {
     throw apiError('invalid_value', 'This service account is disabled. Enable it first.', 'service_account_id');
 }
 
-/** The audit entries for a change, as action and detail. */
+/** Returns the audit entries for a change, each as an action and its details. */
 export function changeNotes(before: ServiceAccount, after: ServiceAccount): [action: string, detail: object][] {
   const { name, role, disabled } = after;
   const notes: [boolean, string, object][] = [

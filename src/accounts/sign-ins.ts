@@ -59,7 +59,7 @@ export interface SignIns {
   /** The user for whom a password reset link was created. Rejects with ApiError 400 invalid_token. */
   userOfResetLink(token: string): Promise<string>;
   /**
-   * Uses up the link, ends all of the user's sessions, and invalidates links that change the email address. Rejects
+   * Invalidates the link, ends all of the user's sessions, and invalidates links that change the email address. Rejects
    * with ApiError 400 invalid_token.
    */
   resetPassword(token: string, userId: string, passwordHash: string, ip: string): Promise<User>;

@@ -1,6 +1,6 @@
-// Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction, durable when it resolves. It
-// creates a user, an organization or membership, a session, and the audit entries. If several users sign up
-// concurrently, one of them becomes the first user. Each email address and each invitation can be used only once.
+// Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction and is durable when it
+// resolves. It creates a user, an organization or membership, a session, and the audit entries. If several users sign
+// up concurrently, one of them becomes the first user. Each email address and each invitation can be used only once.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/organizations.js';
@@ -27,8 +27,8 @@ export interface SignUp {
   /** The identity at the provider that vouched for the address. A user who signs up with it has no password. */
   identity?: ForeignIdentity;
   /**
-   * The organization that the user joins instead of getting a new one, with the role from the provider's claim. Ignored
-   * with an invitation.
+   * The organization that the user joins instead of getting a new one, and the role that the provider's claim assigns.
+   * Ignored with an invitation.
    */
   joins?: { readonly organizationId: string; readonly role: Role; readonly actor: Actor };
 }
@@ -63,8 +63,8 @@ export const personKnown = (): Error =>
 export type Permission = { as: 'first' } | { as: 'invited'; invite: Invite } | { as: 'new' };
 
 /**
- * Data from the storage implementation. `invite` throws ApiError 400 if the token does not belong to a pending
- * invitation.
+ * The stored data on which the checks below depend, supplied by the storage implementation. `invite` throws ApiError
+ * 400 if the token does not belong to a pending invitation.
  */
 export interface SignUpFacts {
   isFirst: boolean;

@@ -1,4 +1,4 @@
-// Erases expired data now and every hour, one sweep at a time. Runs on one thread per process.
+// Erases expired data at startup and then every hour. Only one sweep runs at a time. Runs on one thread per process.
 
 import type { EraseGate } from '../storage/erase-gate.js';
 
@@ -11,7 +11,10 @@ export class Sweeping {
 
   constructor(private readonly erase: () => Promise<void>) {}
 
-  /** Sweeps now, every hour and when the gate opens, provided that the gate allows it. `also` runs with each sweep. */
+  /**
+   * Sweeps immediately, then every hour and whenever `gate` starts to allow it. Skips a sweep while `gate` does not
+   * allow erasing. `also` runs with each sweep.
+   */
   keep(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void {
     const sweep = (): void => {
       if (gate.allows()) this.sweep(also).catch(onError);

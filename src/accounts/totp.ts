@@ -9,7 +9,7 @@ const DIGITS = 6;
  * Number of steps before and after the current one that are accepted, to allow for clock differences and slow typing.
  */
 const SKEW = 1;
-/** Maximum number of steps by which the last used step can be ahead of a step that is accepted now. */
+/** If clocks are right, the last used step is at most this many steps ahead of a step that is accepted now. */
 export const MAX_LATER = 2 * SKEW;
 
 export const SECRET_BYTES = 20;
@@ -27,20 +27,20 @@ export function codeAt(secret: Uint8Array, step: number): string {
   return String(number % 10 ** DIGITS).padStart(DIGITS, '0');
 }
 
-/** Returns the step near the current time with the code `code`, or null if there is none. */
+/** Returns the step near the current time whose code is `code`, or null if there is none. */
 export function stepOf(secret: Uint8Array, code: string, milliseconds: number): number | null {
   if (!/^\d{6}$/.test(code)) return null;
   const now = stepAt(milliseconds);
   let found: number | null = null;
-  // Compares all steps, so that the time taken reveals nothing. The latest match wins.
+  // Compares all steps, so that the time taken reveals nothing. If several steps match, the latest one is returned.
   for (let step = now - SKEW; step <= now + SKEW; step++)
     if (timingSafeEqual(Buffer.from(codeAt(secret, step)), Buffer.from(code))) found = step;
   return found;
 }
 
 /**
- * Whether a step found by stepOf() must be rejected because it or a later one has been used. A last step too far in the
- * future was stored while the clock was ahead and must not lock the account.
+ * Whether a step found by stepOf() must be rejected because that step or a later one has been used. If `last` is too
+ * far in the future, it was stored while the clock was ahead and is ignored, so that it does not lock the account.
  */
 export const isUsedStep = (step: number, last: number): boolean => step <= last && last <= step + MAX_LATER;
 

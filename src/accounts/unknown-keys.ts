@@ -63,7 +63,7 @@ export class UnknownKeys {
     return count >= MAX_UNKNOWN_KEYS ? waitMs(began, now) : 0;
   }
 
-  /** Reverts one take() after the key turned out to be known or could not be looked up. */
+  /** Reverts one call to take() if the key turned out to be known or could not be looked up. */
   giveBack(address: string): void {
     const place = this.#slotOf(address);
     for (;;) {
@@ -86,7 +86,7 @@ export class UnknownKeys {
     return { first: (digest.readUInt32LE(0) % SETS) * WAYS, tag: BigInt(digest.readUInt32LE(4) || 1) };
   }
 
-  /** The address's entry, if its minute has not expired. */
+  /** Returns the address's entry if its minute has not expired. */
   #find(place: Place, now: number): number | null {
     for (let at = place.first; at < place.first + WAYS; at++)
       if (isOf(Atomics.load(this.#words, at), place, now)) return at;

@@ -22,8 +22,8 @@ export interface User {
 }
 
 /**
- * Time of the last sign-in. Earlier releases did not store it; in that case, this is the sign-up time until the
- * next sign-in.
+ * Time of the last sign-in. Earlier releases did not store it; for users of these releases, this is the time of the
+ * sign-up until they sign in again.
  */
 export const lastSignIn = ({ lastLoginAt, createdAt }: User): string => lastLoginAt ?? createdAt;
 

@@ -21,11 +21,11 @@ export interface ReserveRequest {
   identity: Limited;
   model: string;
   /**
-   * Prompt tokens after templating, including cached tokens. An estimate is reserved like an exact count; settle()
-   * later receives the exact count.
+   * Number of prompt tokens after the chat template has been applied, including cached tokens. An estimate is reserved
+   * like an exact count; settle() later receives the exact count.
    */
   promptTokens: TokenCount;
-  /** The client's output limit per choice, after clamping. Null if the request sets none. */
+  /** The client's output limit per choice, after clamping. Null if the request sets no limit. */
   statedCap: number | null;
   /** The model's own maximum number of output tokens. */
   modelMaximum: number;
@@ -41,7 +41,10 @@ export interface Reservation {
   refund(): void;
 }
 
-/** The state of an organization's limits for a model, and the number of its unfinished requests for that model. */
+/**
+ * The state of an organization's limits for a model, and the number of the organization's unfinished requests for that
+ * model.
+ */
 export interface Standing {
   state: LimitState;
   unfinished: number;
@@ -53,7 +56,7 @@ export interface CountersHealth {
   state: 'shared' | 'away';
   /** share: each process enforces its share of every limit. refuse: every request is rejected. */
   policy: 'share' | 'refuse';
-  /** Number of processes when they were last seen, including this one. */
+  /** Number of processes that share the counters, as last seen. Includes this process. */
   processes: number;
 }
 
@@ -73,8 +76,8 @@ export interface Admission {
   /** Counts a request that generates no output toward the key's limits.read_rpm. Throws ApiError 429. */
   read(identity: Pick<Limited, 'keyId'>): void;
   /**
-   * Takes one of `limit` WebSocket connection slots. Throws ApiError 429 or 503. Returns a function that frees the
-   * slot; calling it again has no effect.
+   * Takes one of the organization's `limit` WebSocket connection slots. Throws ApiError 429 or 503. Returns a function
+   * that frees the slot; calling it again has no effect.
    */
   connect(organizationId: string, limit: number): () => void;
   /** Releases all reservations of a thread that terminated unexpectedly. */

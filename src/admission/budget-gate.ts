@@ -1,5 +1,5 @@
-// Refuses requests whose budget is spent. The check reads maps in memory; usage/spent-budget-watch.ts computes them.
-// One per HTTP worker thread; used only on its event loop.
+// Rejects requests once a budget that applies to them is exhausted. The check reads in-memory maps that
+// usage/spent-budget-watch.ts computes. One per HTTP worker thread; used only on its event loop.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
@@ -24,7 +24,7 @@ export class BudgetGate {
   }
 
   /**
-   * Every budget applies to a request: the key's, the member's and the organization's. If several are spent, the
+   * Every budget applies to a request: the key's, the member's and the organization's. If several are exhausted, the
    * error names the narrowest. Throws ApiError 429 `insufficient_quota`.
    */
   check({ organizationId, keyId, userId }: Pick<Identity, 'organizationId' | 'keyId' | 'userId'>): void {
@@ -39,7 +39,7 @@ export class BudgetGate {
     if (spent.month === monthNumber(now)) throw budgetSpent(budget, spent.currency, now);
   }
 
-  /** The spent budgets that currently block an organization's requests, and their currency. */
+  /** The exhausted budgets that currently block an organization's requests, and their currency. */
   stoppedIn(organizationId: string): { currency: string; budgets: SpentBudget[] } {
     const spent = this.#spent;
     const currency = spent?.currency ?? '';

@@ -25,8 +25,8 @@ export class Counters {
   constructor(private readonly table: RecordTable) {}
 
   /**
-   * Takes `amount` and returns 0 if the bucket has enough. Otherwise, takes nothing and returns the milliseconds until
-   * it will have enough. `now` is in ns.
+   * Takes `amount` from the bucket and returns 0 if the bucket has enough. Otherwise, takes nothing and returns the
+   * milliseconds until the bucket will have enough. `now` is in ns.
    */
   take(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): number {
     const cost = costOf(amount, limit);
@@ -62,10 +62,10 @@ export class Counters {
   }
 }
 
-/** The state of a bucket that will be full in `missingNs`. */
+/** The state of a bucket that will be full in `missingNs` nanoseconds. */
 export function bucketState(limit: number, missingNs: number): BucketState {
-  // Rounded to a thousandth first, so that a rounding error in a division cannot lose a whole unit (as in 1 −
-  // 59.999999999 / 60 of a limit).
+  // The value is rounded to a thousandth first, so that a rounding error in the division cannot reduce the result by a
+  // whole unit (as in 1 − 59.999999999 / 60 of a limit).
   const level = limit - (missingNs * limit) / Number(NS_PER_MINUTE);
   return { limit, remaining: Math.max(0, Math.floor(level + 1e-3)), resetMs: missingNs / 1e6 };
 }

@@ -1,6 +1,6 @@
 // Limits the event-loop time that one organization's requests may use for parsing, validation and rendering: a share of
-// every second, plus a burst of 10 seconds' worth. Rejected requests count too, because they take time but do not count
-// toward any other limit. Each thread has its own instance.
+// every second, plus a burst of 10 seconds' worth. Rejected requests count too, because handling them takes time and no
+// other limit covers them. Each thread has its own instance.
 //
 // A bucket is stored as the time at which it will be full again, as in counters.ts. It may be overdrawn, because an
 // operation's cost is known only afterwards.
@@ -10,7 +10,7 @@ import { apiError } from '../shared/errors.js';
 
 /** Capacity of a bucket: 10 seconds' worth. */
 const BURST_MS = 10_000;
-/** When there are more organizations than this, full buckets are removed. */
+/** When more organizations than this have a bucket, full buckets are removed. */
 const MANY = 1_024;
 
 export class EventLoopBudget {
@@ -23,7 +23,7 @@ export class EventLoopBudget {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Called before an operation. Throws ApiError 429 if the organization has used up its time. */
+  /** Must be called before an operation. Throws ApiError 429 if the organization has used up its time. */
   check(organizationId: string): void {
     if (this.msPerSecond === null) return;
     const waitMs = this.#missing(organizationId, this.now()) - BURST_MS;

@@ -29,16 +29,16 @@ import {
 } from './refusals.js';
 
 export interface LocalOptions {
-  /** Returns monotonic nanoseconds. Tests replace this clock. */
+  /** Returns monotonic time in nanoseconds. Tests replace this clock. */
   now?: () => bigint;
   /** Milliseconds since the Unix epoch, which determine the month. */
   wall?: () => number;
   buffer?: SharedArrayBuffer;
   /** This thread's ledger; see ledgerOf(). */
   ledger?: Int32Array;
-  /** Reads the tokens stored for a month, which are the initial value of a cap's counter. */
+  /** Reads the tokens stored as used in a month. A monthly cap's counter starts from this value. */
   storedMonth?: StoredMonth;
-  /** Returns this process's share of the limits, if other processes share them. If absent, the full limits apply. */
+  /** Returns this process's share of the limits if several processes share them. If absent, the full limits apply. */
   part?: (limits: Limits) => Limits;
 }
 
@@ -263,7 +263,7 @@ export class LocalAdmission implements Admission {
     return (format) => this.headers(identity, model, format);
   }
 
-  /** The time until all buckets have enough for the request, not only the bucket that rejected it first. */
+  /** Returns the time until every bucket has enough for the request, not only the bucket that rejected it first. */
   private waitMs(taken: readonly Taken[], wanted: number, now: bigint): number {
     let wait = 1;
     for (const {
@@ -281,8 +281,8 @@ export class LocalAdmission implements Admission {
   }
 
   /**
-   * Returns everything in `taken` to the limits, except `used` tokens. The concurrency slots are returned last, because
-   * they pin the records.
+   * Returns everything in `taken` to the limits, except `used` tokens. Frees the concurrency slots last, because they
+   * pin the records.
    */
   private giveBack(taken: readonly Taken[], used: number, n: number, now: bigint): void {
     for (const { record, limits, request, tokens } of taken) {

@@ -1,5 +1,5 @@
 // Tokens that an organization with a cap has used this calendar month (UTC): one counter in shared memory. It starts
-// from the stored usage, so it survives restarts. Safe on any thread.
+// from the stored usage, so it survives restarts. Safe to call from any thread.
 //
 // The record also contains the month. The first thread that finds an old month in the record claims the new one by
 // storing a negative number while it reads the stored usage. Tokens used in the meantime are already counted. Other
@@ -14,7 +14,7 @@ import { recordKey } from './record-key.js';
 // If a claim is older than this, the claiming thread may have terminated.
 const PATIENCE_MS = 5_000;
 const LOOK_MS = 2;
-// Successive claims on a month have different numbers, so that an abandoned claim can be recognized.
+// Each claim on a month gets a new number, so that an abandoned claim can be recognized.
 const CLAIMS = 1_000;
 
 /** Returns 202611 for November 2026. */
@@ -40,7 +40,7 @@ const claimOf = (month: number, attempt: number): number => -(month * CLAIMS + (
 const isClaimOf = (state: number, month: number): boolean => state < 0 && Math.floor(-state / CLAIMS) === month;
 
 export class MonthUse {
-  /** Months that this thread is starting or waiting for, by organization. */
+  /** By organization: the month whose counter this thread is starting or waiting for. */
   private readonly beginning = new Map<string, Promise<void>>();
 
   constructor(
@@ -51,8 +51,8 @@ export class MonthUse {
   ) {}
 
   /**
-   * Returns the tokens used, or null if the table is full. A promise means that the number is not known yet; call again
-   * after it has resolved.
+   * Returns the tokens used, or null if the table is full. Returns a promise if the number is not known yet; the caller
+   * must call again after it has resolved.
    */
   used(organizationId: string): number | Promise<void> | null {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
@@ -66,8 +66,8 @@ export class MonthUse {
   }
 
   /**
-   * Without a cap, tokens are counted only if a counter exists, which means that the organization had a cap and may get
-   * one again this month.
+   * If the organization has no cap, tokens are counted only if a counter exists. The organization then had a cap and
+   * may get one again this month.
    */
   add(organizationId: string, tokens: number, capped = true): void {
     const key = recordKey('month', organizationId);
@@ -86,7 +86,7 @@ export class MonthUse {
     }
   }
 
-  /** Replaces the count with the count from the shared counters. */
+  /** Replaces the local count with the count from the shared counters. */
   saw(organizationId: string, tokens: number): void {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return;
@@ -111,7 +111,7 @@ export class MonthUse {
   }
 
   private async beginOnce(organizationId: string): Promise<void> {
-    // pins the record until the month has started
+    // pins the record until the month's counter has started
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return;
     try {
@@ -125,8 +125,8 @@ export class MonthUse {
   }
 
   /**
-   * Claims the month and returns the claim. Returns null if another thread has claimed it or it has already started.
-   * `restart`: takes over another thread's claim.
+   * Claims the month and returns the claim. Returns null if another thread has claimed the month or its counter has
+   * already started. `restart`: takes over another thread's claim.
    */
   private claim(record: number, month: number, restart: boolean): number | null {
     const found = this.table.month(record);

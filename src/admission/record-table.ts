@@ -41,7 +41,7 @@ export const tableBytes = (records: number): number => HEADER_BYTES + records * 
 export type Word = 'rpm' | 'tpm' | 'tokens';
 const WORD: Readonly<Record<Word, number>> = { rpm: 3, tpm: 4, tokens: 5 };
 
-/** No slot is currently free for another record. */
+/** Returned if no slot is currently free for another record. */
 export const FULL = -1;
 /** The count would exceed its limit. */
 export const OVER = -2;
@@ -167,7 +167,7 @@ export class RecordTable {
     return Atomics.compareExchange(this.words, record * WORDS + WORD[word], before, after) === before;
   }
 
-  /** Sum of all counts, that is, of all unfinished requests. Walks the whole table. */
+  /** Sum of all records' counts, that is, the total number of unfinished requests. Walks the whole table. */
   unfinished(): number {
     let sum = 0;
     for (let record = 0; record < this.capacity; record++) sum += this.count(record);

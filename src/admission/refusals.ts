@@ -61,7 +61,7 @@ export const tooManyTokens = (
     { retryAfterMs, headers },
   );
 
-/** A permanent rejection, because waiting does not help. */
+/** Builds the error for a permanent rejection: retrying the request later would not help. */
 export const promptTooLong = (
   owner: LimitOwner,
   model: string,

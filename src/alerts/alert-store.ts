@@ -12,8 +12,8 @@ export interface AlertStore {
   /** Active incidents, and inactive incidents with pending deliveries. */
   open(): Promise<Incident[]>;
   /**
-   * Resolves to whether the incident was added. It is not added if an incident with the same key is active, or if
-   * another process holds the lease to send alerts. Erases old incidents.
+   * Resolves to whether the incident was added. It is not added if an incident with the same key is already active, or
+   * if another process holds the lease to send alerts. Erases old incidents.
    */
   begin(incident: Incident): Promise<boolean>;
   /**
@@ -47,7 +47,8 @@ export interface AlertProcesses {
   /** All processes, including this one, except processes that shut down cleanly. */
   all(): Promise<SeenProcess[]>;
   /**
-   * Whether missing heartbeats mean that a process has exited, rather than that no process could reach the database.
+   * Whether a missing heartbeat means that its process has exited. False if the cause may be that no process could
+   * reach the database.
    */
   readonly isSteady: boolean;
   /** Stops watching a process. */

@@ -16,7 +16,7 @@ import type { AlertKind, AlertMeasure } from '../shared/wire/alerts.js';
 import type { Log, Telemetry } from '../telemetry/types.js';
 
 /**
- * Maximum number of active incidents, not counting budget incidents. Further conditions wait until an incident
+ * Maximum number of active incidents, not counting budget incidents. No further incidents are opened until one of them
  * closes.
  */
 const MAX_ACTIVE = 200;
@@ -45,7 +45,7 @@ export interface AlertWatchDeps {
   read(): Promise<Readings>;
   /** Returns all measured conditions. `processes`: all processes of the service. */
   conditions(processes: readonly SeenProcess[]): Promise<Measured>;
-  /** For each destination, returns why it must not receive messages about the condition, or null. */
+  /** Returns, for each destination, why it must not receive messages about the condition, or null if it may. */
   skips(condition: Condition): Promise<(destination: Destination) => string | null>;
   telemetry: Pick<Telemetry, 'alerting'> & { log: Pick<Log, 'info' | 'warn' | 'error'> };
   now: () => number;
@@ -57,7 +57,7 @@ export class AlertWatch {
   #closed = false;
   #failing = false;
   #full = false;
-  /** By key: when the condition of an active incident returned to within its threshold. */
+  /** For each active incident, by key: when the value of its condition returned to within the threshold. */
   readonly #withinSince = new Map<string, number>();
 
   constructor(
@@ -70,7 +70,7 @@ export class AlertWatch {
         if (this.#failing) deps.telemetry.log.info({}, 'measuring for alerts works again');
         this.#failing = false;
       } catch (err) {
-        // Logged once per outage, because rounds follow each other within seconds.
+        // Logged only once per outage, because a round runs every few seconds.
         if (!this.#failing && !this.#closed) deps.telemetry.log.error({ err }, 'measuring for alerts failed');
         this.#failing = true;
       }
@@ -220,7 +220,7 @@ function withinLimits(begun: readonly Condition[], active: readonly Incident[]):
 
 const isActive = ({ endedAt }: Incident): boolean => endedAt === null;
 
-/** Delivery of the closing message, to the destination of the opening message. */
+/** The delivery of the closing message to a destination of the opening message. */
 const endOf = (began: Delivery, at: number): Delivery => ({
   ...pendingDelivery({ id: began.destination, label: began.label }, 'ended', at),
   ...(began.state === 'skipped' ? { state: 'skipped', error: began.error } : {}),

@@ -1,5 +1,5 @@
-// Spent budgets of organizations, members and API keys. An organization's owners and admins receive its budget
-// notifications independently of these alerts (src/usage/budget-watch.ts).
+// Alert conditions for exhausted budgets of organizations, members and API keys. An organization's owners and admins
+// receive its budget notifications independently of these alerts (src/usage/budget-watch.ts).
 
 import type { SpentBudget, SpentBudgets } from '../shared/spent-budgets.js';
 import type { Budget } from '../usage/budget-store.js';
@@ -10,12 +10,12 @@ import { money } from './shown.js';
 export interface BudgetFacts {
   /** By organization. */
   readonly budgets: ReadonlyMap<string, Budget>;
-  /** The spent budgets that block requests; null if not computed yet. */
+  /** The exhausted budgets that block requests; null if they have not been computed yet. */
   readonly spent: SpentBudgets | null;
   readonly currency: string;
   /** The month, such as 2026-11. */
   readonly month: string;
-  /** The same month as a number (see SpentBudgets). */
+  /** `month` as a number (see SpentBudgets). */
   readonly monthNumber: number;
 }
 

@@ -19,7 +19,7 @@ export interface Description {
 }
 
 export interface Condition {
-  /** Identical in all processes and after a restart. */
+  /** Identifies the condition. The key is the same in all processes and after a restart. */
   readonly key: string;
   readonly kind: AlertKind;
   readonly level: Level;

@@ -11,7 +11,7 @@ import { alertMail, slackBody } from './message.js';
 import type { AlertMessage } from './message.js';
 
 export interface Destination extends AlertDestination {
-  /** The email address or URL. Secret, because webhook URLs often contain a token. */
+  /** The email address or URL. Must be kept secret, because webhook URLs often contain a token. */
   readonly target: string;
 }
 

@@ -84,7 +84,10 @@ const escaped = (text: string): string =>
     .replace(/>/g, '&gt;')
     .replace(/(?<![\w.+-])@/g, '@\u200b');
 
-/** Discord rejects messages of more than 2,000 characters. Escaping adds a few characters. */
+/**
+ * Discord rejects messages of more than 2,000 characters. The limit here is lower, because escaping adds a few
+ * characters.
+ */
 const MAX_TEXT = 1_800;
 
 export const slackBody = ({ subject, lines }: AlertMessage): object => ({

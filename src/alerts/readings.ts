@@ -9,7 +9,10 @@ import type { LiveCollected } from '../shared/live-collected.js';
 export interface LatencyReading {
   readonly model: string;
   readonly metric: Latency;
-  /** Alternating bucket indices and counts of non-empty buckets (src/telemetry/latency-counts.ts). */
+  /**
+   * The index and the count of each non-empty bucket, alternating: index, count, index, count, …
+   * (src/telemetry/latency-counts.ts).
+   */
   readonly counts: readonly number[];
 }
 
@@ -19,7 +22,7 @@ export interface Readings {
   /** Number of these requests that failed with a server error (5xx). */
   readonly serverErrors: number;
   readonly latencies: readonly LatencyReading[];
-  /** Null if it could not be determined. */
+  /** Null if the free space could not be determined. */
   readonly diskFreeBytes: number | null;
 }
 

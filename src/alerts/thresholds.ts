@@ -26,7 +26,7 @@ export interface Thresholds {
 /** A shorter silence can be a delayed lease renewal (src/storage/postgres/process-lease.ts). */
 const MIN_DOWN_S = 15;
 
-/** `shared`: whether the processes can watch each other. Throws StartError. */
+/** `shared`: whether the processes share a database and can therefore watch each other. Throws StartError. */
 export function thresholdsOf(settings: Config['alerts'], shared: boolean): Thresholds {
   return {
     errorRate: settings.error_rate,

@@ -130,7 +130,7 @@ function addressOf(text: string): string {
   return url.href.replace(/\/+$/, '').replace(/\/v1$/, '');
 }
 
-/** Returns null if there is no key or the server does not respond. */
+/** Returns null if no API key is available or the server does not respond. */
 async function askServer(url: string, key: string): Promise<AgentModel[] | null> {
   if (key === '') return null;
   try {

@@ -83,7 +83,7 @@ function time(value: string, flag: Flag): number {
   return Number(digits) * (UNITS[unit] ?? 1000);
 }
 
-/** Either a number of requests or a duration. */
+/** Parses the length of a run: either a number of requests or a duration. */
 function lengthOf(value: string | undefined, flag: Flag): RunLength {
   if (value === undefined) return { requests: null, durationMs: null };
   if (/^\s*[0-9][0-9_,]*\s*$/.test(value))
@@ -181,7 +181,7 @@ function headersOf(given: Given): Record<string, string> {
   return Object.fromEntries(
     (given.get('--header') ?? []).map((one) => {
       const [, name, value = ''] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*)$/.exec(one) ?? [];
-      // The value is not quoted, because it may be a secret.
+      // The error does not quote the value, because it may be a secret.
       if (name === undefined) throw new UsageError('bench serve: --header: not "Name: value"');
       return [name.toLowerCase(), value];
     }),

@@ -114,8 +114,8 @@ export async function benchServe(argv: string[]): Promise<number> {
 }
 
 /**
- * Each run has its own prompts, so that no run benefits from another's prefix cache. All rounds of a run use the same
- * prompts.
+ * Each run has its own prompts, so that no run benefits from prefixes that another run has left in the cache. All
+ * rounds of a run use the same prompts.
  */
 async function once(
   wanted: Wanted,

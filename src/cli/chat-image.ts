@@ -3,7 +3,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { expanded } from '../config/home.js';
 
-/** Protects the chat process's memory. The server's limits are lower. */
+/** Maximum size of an image file. It only protects the chat process's memory; the server's limits are lower. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
 const SIGNATURES: readonly (readonly [string, RegExp])[] = [

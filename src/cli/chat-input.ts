@@ -2,7 +2,7 @@
 
 /**
  * Collects lines. A message of several lines is typed between """ and """, or with \ at the end of each line but the
- * last; pasted lines form one message too.
+ * last; pasted lines also form a single message.
  */
 export class MessageInput {
   #lines: string[] = [];
@@ -13,7 +13,7 @@ export class MessageInput {
     return this.#lines.length > 0 || this.#isBlock;
   }
 
-  /** Returns the complete message, or null if it continues. `pasted`: the line is inside a paste. */
+  /** Returns the complete message, or null if it continues. `pasted`: whether the line is part of pasted text. */
   push(line: string, pasted = false): string | null {
     if (this.#isBlock) {
       const end = line.trimEnd();
@@ -68,9 +68,9 @@ export const isSettable = (name: string): name is SamplingField => Object.hasOwn
 export type ChatCommand =
   | { readonly name: 'help' | 'exit' | 'reset' }
   | { readonly name: 'model'; readonly model: string }
-  /** `text` null: show the system prompt; empty: remove it. */
+  /** If `text` is null, the system prompt is shown; if it is empty, the system prompt is removed. */
   | { readonly name: 'system'; readonly text: string | null }
-  /** `field` null: list all fields. `value` null: restore the model's default. */
+  /** If `field` is null, all fields are listed. If `value` is null, the model's default is restored. */
   | { readonly name: 'set'; readonly field: SamplingField | null; readonly value: number | string | null }
   | { readonly name: 'image'; readonly path: string; readonly text: string }
   | { readonly name: 'wrong'; readonly problem: string };
@@ -97,7 +97,7 @@ export function parseCommand(message: string): ChatCommand | null {
     case 'image':
       return parseImage(argument);
     default:
-      // A path such as /etc/hosts, or a comment, is a message.
+      // Text that starts like a command but is a path, such as /etc/hosts, or a comment is sent as a message.
       return name === undefined ? null : { name: 'wrong', problem: `/${name} is not a command` };
   }
 }

@@ -10,8 +10,7 @@ import { withStores } from '../server/command-stores.js';
 
 const LIFE_MS = 3_600_000;
 /**
- * If less lifetime than this is left, the key is renewed before the next message, because a response may take a long
- * time.
+ * If the key expires sooner than this, it is renewed before the next message, because a response may take a long time.
  */
 const ENOUGH_MS = LIFE_MS / 2;
 
@@ -25,8 +24,8 @@ export interface KeyUse {
 const CONVERSATION: KeyUse = { name: 'monolith chat', scopes: ['inference', 'models.read'] };
 
 /**
- * Runs `work` on the accounts of a server in this process. Without such a server, opens the data directory while `work`
- * runs.
+ * Runs `work` on the accounts of a server in this process. If there is no such server, opens the data directory while
+ * `work` runs.
  */
 export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Promise<T>;
 

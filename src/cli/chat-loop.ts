@@ -155,7 +155,7 @@ async function attach(state: State, path: string, text: string): Promise<boolean
 }
 
 /**
- * Switches the model while keeping the conversation. Without a name, lists the models. Returns the model for the
+ * Switches the model while keeping the conversation. If no name is given, lists the models. Returns the model for the
  * following messages.
  */
 async function changeModel({ peer, model }: State, wanted: string): Promise<string> {
@@ -227,7 +227,7 @@ async function send({ peer, model, system, messages, fields }: State, signal: Ab
   return answer;
 }
 
-/** `42 tokens, 31.2 tokens/s, first after 0.21 s`. The first token is not part of the rate. */
+/** `42 tokens, 31.2 tokens/s, first after 0.21 s`. The rate does not include the first token. */
 export function speed(tokens: number | null, firstMs: number, restMs: number): string {
   const first = `first after ${(firstMs / 1_000).toFixed(2)} s`;
   if (tokens === null) return first;

@@ -1,4 +1,4 @@
-// Signals during a conversation. The temporary key is revoked regardless of how the conversation ends.
+// Handles signals during a conversation. The temporary key is revoked regardless of how the conversation ends.
 
 import { constants } from 'node:os';
 

@@ -6,7 +6,7 @@ import { appendHistory, readHistory } from './chat-history.js';
 
 export interface TypedLine {
   readonly text: string;
-  /** Whether the line is part of a paste, in which case the end of the line does not send the message. */
+  /** Whether the line is part of pasted text. If so, the end of the line does not send the message. */
   readonly isPasted: boolean;
 }
 
@@ -81,7 +81,8 @@ export class ChatTerminal {
   }
 
   /**
-   * The next line; null at the end of the input. Lines that were typed before the end of the input are still returned.
+   * Resolves to the next line, or to null at the end of the input. Lines that were typed before the end of the input
+   * are still returned.
    */
   async next(): Promise<TypedLine | null> {
     while (this.#lines.length === 0 && !this.#isEnded)

@@ -7,7 +7,7 @@ import { VERSION } from '../shared/version.js';
 import { commands } from './commands.js';
 import type { Command } from './command.js';
 
-/** The list of commands. `monolith --help --all` also prints all settings. */
+/** The text of `monolith --help`, which lists the commands. With --all, it also contains all settings. */
 async function help(words: readonly string[]): Promise<string> {
   const all = words.includes('--all');
   readArguments(
@@ -84,7 +84,7 @@ function debugging(argv: readonly string[]): boolean {
   return (values['log-level'] ?? process.env['MONOLITH_LOG_LEVEL']) === 'debug';
 }
 
-// Errors whose message is sufficient. For all other errors, the stack trace may be needed too.
+// The names of the errors whose message is sufficient. For all other errors, the stack trace may be needed too.
 const PLAIN_ERRORS = new Set([
   'ConfigError',
   'StartError',

@@ -7,11 +7,15 @@ const names = (flags: readonly CompletedFlag[]): string => flags.map(({ name }) 
 /** Every flag of a command, by name, including flags of individual subcommands. */
 function allFlags({ commands, settings }: CompletionTable): CompletedFlag[] {
   const own = commands.flatMap(({ flags, actionFlags }) => [...flags, ...Object.values(actionFlags).flat()]);
-  // The command's own flags come first, so that setting flags of the same name, which have descriptions, replace them.
+  // The command's own flags come first. If a setting has a flag of the same name, that flag replaces the command's own,
+  // because it has a description.
   return [...new Map([...own, ...settings].map((flag) => [flag.name, flag])).values()];
 }
 
-/** Lines of a `case` statement over the flag before the word: its values, or files. Same syntax in bash and zsh. */
+/**
+ * Returns the lines of a `case` statement on the flag that precedes the word. They offer the flag's values or, if it
+ * has no fixed ones, files. The syntax is the same in bash and zsh.
+ */
 function valueCases(table: CompletionTable, offer: (values: string) => string, files: string): string {
   const flags = allFlags(table).filter(({ takesValue }) => takesValue);
   const listed = flags.filter(({ values }) => values.length > 0);
@@ -22,7 +26,10 @@ function valueCases(table: CompletionTable, offer: (values: string) => string, f
   ].join('\n');
 }
 
-/** Lines of a `case` statement over COMMAND or COMMAND/ACTION that set variables. Same syntax in bash and zsh. */
+/**
+ * Returns the lines of a `case` statement on COMMAND or COMMAND/ACTION. They set variables. The syntax is the same in
+ * bash and zsh.
+ */
 function commandCases({ commands }: CompletionTable): string {
   return commands
     .flatMap(({ name, actions, flags, actionFlags, words, takesFiles, takesSettings }) => [

@@ -9,7 +9,7 @@ import type { Command, WordKind } from './command.js';
 
 export interface CompletedFlag {
   readonly name: string;
-  /** Whether the next word is the flag's value. */
+  /** Whether the word after the flag is its value. */
   readonly takesValue: boolean;
   /** The possible values, if there are only a few. */
   readonly values: readonly string[];

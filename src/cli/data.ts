@@ -1,5 +1,5 @@
-// monolith data: verifies the database, backs it up while a server is running, restores a backup, and confirms a clock
-// that jumped ahead.
+// monolith data: verifies the database, backs it up while a server is running, restores a backup, and confirms that a
+// clock that jumped ahead is correct.
 
 import { commandConfig } from './command-config.js';
 import { showBytes } from '../config/kinds.js';
@@ -68,7 +68,7 @@ export async function data(argv: string[]): Promise<number> {
   }
 }
 
-/** `confirm`: whether to confirm that the current clock is correct. */
+/** `confirm`: whether to record that the clock is correct now. */
 async function sweepState(config: Pick<Config, 'data_dir' | 'database'>, confirm: boolean): Promise<string> {
   if (confirm)
     return `Confirmed: the time is ${(await confirmClock(config)).toISOString()}. A running server resumes deletion within a minute.`;

@@ -80,7 +80,7 @@ function checkNode(): Finding[] {
   return [fail('node', `${version} is not supported`, `Install a Node.js version in the range ${range}.`)];
 }
 
-/** `range`: `>=20.17 <26`, comparisons that must all hold. */
+/** `range`: comparisons separated by spaces, all of which must hold, such as `>=20.17 <26`. */
 export function isInRange(version: string, range: string): boolean {
   return range.split(/\s+/).every((part) => {
     const [, sign, bound = ''] = /^(>=|<)(.+)$/.exec(part) ?? [];
@@ -107,7 +107,7 @@ function checkEngine(): Finding[] {
   }
 }
 
-/** Only a checkout builds the engine on this machine. */
+/** The engine is built on this machine only in a checkout. */
 function checkTools(): Finding[] {
   if (!existsSync(join(packageRoot, 'native'))) return [];
   const has = (program: string): boolean => spawnSync(program, ['--version'], { timeout: 10_000 }).status === 0;
@@ -197,8 +197,8 @@ function folder(check: string, path: string, flag: string, isPrivate: boolean): 
   const at = existing(path);
   const user = `user ${process.getuid?.() ?? '?'}`;
   if (!statSync(at).isDirectory()) return fail(check, `${at} is not a directory`, `Use another one with ${flag}.`);
-  // Creates a directory as a test, because permission bits do not show that a file system is read-only or, like /proc,
-  // refuses new directories.
+  // Tests access by creating a directory, because permission bits do not show whether a file system is read-only or,
+  // like /proc, refuses new directories.
   try {
     rmdirSync(mkdtempSync(join(at, '.monolith-doctor-')));
   } catch (error) {

@@ -77,8 +77,8 @@ function pagesTaken({ fullPages, windowPages, window }: MemoryPlan): string {
 }
 
 /**
- * The percentage of page bytes that is padding, which exists because layers of different sizes share pages; '' without
- * padding.
+ * The percentage of page bytes that is padding; '' if there is none. Padding occurs because layers of different sizes
+ * share pages.
  */
 function pagesIdle({ pagesFilled }: MemoryPlan): string {
   const idle = 100 * (1 - pagesFilled);

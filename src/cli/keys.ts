@@ -154,7 +154,7 @@ async function change(
   return 0;
 }
 
-/** The name and permissions from the flags; undefined for absent flags. Throws UsageError. */
+/** Returns the name and permissions that the flags specify. Fields without a flag are undefined. Throws UsageError. */
 function permissionsOf(values: ReadonlyMap<string, string>): KeyChange {
   const scopes = values.get('--scopes')?.split(',');
   for (const scope of scopes ?? [])
@@ -253,7 +253,7 @@ async function organization(
   return named[0];
 }
 
-/** Undefined if not given; null means no limits. */
+/** Undefined if the flag is absent; null means no limits. */
 function limits(text: string | undefined): KeyRecord['limits'] | undefined {
   if (text === undefined || text === 'none') return text === undefined ? undefined : null;
   let json: unknown;
@@ -273,7 +273,8 @@ function limits(text: string | undefined): KeyRecord['limits'] | undefined {
 function print({ key, secret }: CreatedKey, values: ReadonlyMap<string, string>): number {
   if (values.has('--json')) process.stdout.write(`${JSON.stringify({ ...keyObject(key, new Date()), secret })}\n`);
   else process.stdout.write(`${secret}\n`);
-  // Other details go to stderr, and only on a terminal, so that a script that captures the output gets only the key.
+  // The key's other details are printed to stderr, and only on a terminal, so that a script that captures the output
+  // gets only the key.
   if (process.stdout.isTTY && !values.has('--json'))
     process.stderr.write(
       `Name ${key.name}, ID ${key.id}${key.expiresAt === null ? '' : `, expires ${day(key.expiresAt)}`}. Save the key: it is shown only once.\n`,
@@ -281,7 +282,7 @@ function print({ key, secret }: CreatedKey, values: ReadonlyMap<string, string>)
   return 0;
 }
 
-/** Undefined if not given; null means never. */
+/** Undefined if the flag is absent; null means that the key never expires. */
 function expiry(text: string | undefined): Date | null | undefined {
   if (text === undefined || text === 'never') return text === undefined ? undefined : null;
   const from = timeSpan(text);

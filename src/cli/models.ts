@@ -133,7 +133,7 @@ export async function models(argv: string[]): Promise<number> {
   return [...served, ...missing].some(({ problem }) => problem !== null) ? 1 : 0;
 }
 
-/** Omits the upstream's API key, because the result is displayed. */
+/** The upstream's API key is omitted, because the result is displayed. */
 function upstreamLine({ id, display_name }: CatalogModel, { servers }: Upstream): Line {
   const at = servers.map(({ url, api, model }) => ({ url, api, model: model ?? id }));
   return {

@@ -1,5 +1,6 @@
-// monolith organizations: lists organizations, and clears the list of addresses from which one can be opened on the
-// dashboard. Works on the data directory or the shared database, whether or not a server is running on it.
+// monolith organizations: lists organizations, and clears the list of addresses from which an organization can be
+// opened on the dashboard. Works on the data directory or the shared database, whether or not a server is running on
+// it.
 
 import type { Accounts } from '../accounts/accounts.js';
 import type { Actor } from '../accounts/audit.js';

@@ -27,7 +27,7 @@ export function askedForHelp(argv: readonly string[], help: string): boolean {
   return true;
 }
 
-/** Reports the addon's errors as usage errors, because they are about a file or argument that the user specified. */
+/** Reports the addon's errors as usage errors, because their cause is a file or argument that the user specified. */
 export async function ofAddon<T>(call: () => T | Promise<T>): Promise<T> {
   try {
     return await call();

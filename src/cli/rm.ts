@@ -55,7 +55,7 @@ export async function rm(argv: string[]): Promise<number> {
   return 0;
 }
 
-/** Why a name that is not OWNER/REPO cannot be deleted. */
+/** Returns why a name that does not have the form OWNER/REPO cannot be deleted. */
 async function whyNot(config: Config, name: string): Promise<string> {
   const status = await serverStatus(config.data_dir);
   const file = status?.models.find(({ names }) => names.includes(name))?.file;

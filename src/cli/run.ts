@@ -145,7 +145,10 @@ async function onOwnServer(word: string, config: Config, armed: () => void): Pro
   };
 }
 
-/** Whether a server without --model has the model: a built-in one, or one that operators added. */
+/**
+ * Whether a server that is started without --model serves the model, because the model is built in or because an
+ * operator added it.
+ */
 async function isServedByDefault(name: string, config: Config): Promise<boolean> {
   const builtIn = configuredModels({ ...config, models: configWith().models });
   return builtIn.some(({ id }) => id === name) || (await servedBeside(config)).has(name);

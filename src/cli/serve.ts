@@ -121,7 +121,8 @@ async function runServer(argv: string[]): Promise<number> {
     await server?.drain();
     telemetry.log.error({ pid: process.pid }, 'exiting without closing the database; restart the server');
     await stderrLog.flush();
-    // LMDB must no longer be used: closing it would sync again, and report data as written that the disk may have lost.
+    // LMDB must no longer be used: closing it would sync again, and that sync would report success although the disk
+    // may have lost data.
     process.kill(process.pid, 'SIGKILL');
     await new Promise(() => undefined);
   });
@@ -213,7 +214,7 @@ function tryText({ pool, url, models }: Server, key: string): string {
   const curl = (path: string, body: object): string => `  curl -sS -w '\\n' ${url}${path} \\
     -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" \\
     -d '${JSON.stringify(body)}'`;
-  // An unloaded model is assumed to generate text unless the catalog says otherwise.
+  // An unloaded model is assumed to generate text unless the catalog specifies another output type.
   const isOfTask = (name: string, wanted: string): boolean => {
     const pooled = pool.get(name);
     const loaded = pooled?.status.state === 'ready' ? taskOf(pooled.status.engine.info) : null;

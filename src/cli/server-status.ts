@@ -21,7 +21,7 @@ export async function serverStatus(dataDir: string): Promise<LocalStatus | null>
     return JSON.parse(await withStatusSocket(dataDir, (path) => ask(path, STATUS))) as LocalStatus;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // A killed server leaves its socket behind.
+    // A server that was killed leaves its socket behind.
     if (code === 'ECONNREFUSED' || code === 'ENOENT') return null;
     throw new Error(`the server that uses ${dataDir} does not report its status: ${(error as Error).message}`, {
       cause: error,

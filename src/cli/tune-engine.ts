@@ -51,7 +51,7 @@ export class OperatorApi {
     try {
       message = (JSON.parse(text) as { error: { message: string } }).error.message;
     } catch {
-      // Not a response from Monolith, so only the status is meaningful.
+      // The body is not a response from Monolith, so only the status is meaningful.
     }
     if (response.status === 401 || response.status === 404)
       throw new UsageError(`bench tune: ${this.url}${path}: ${message}`);

@@ -31,7 +31,7 @@ export interface BuildFacts {
   readonly commit: string | null;
   readonly node: string;
   readonly platform: string;
-  /** Null if the engine cannot be loaded; `problem` contains the reason. */
+  /** Null if the engine cannot be loaded. In that case, `problem` contains the reason. */
   readonly engine: {
     readonly version: string;
     readonly instruction_sets: readonly string[];

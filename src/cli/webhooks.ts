@@ -1,5 +1,5 @@
 // monolith webhooks: manages the webhook endpoints of organizations, in the data directory or the shared database, even
-// while a server is using it. A running server uses a change for the next event.
+// while a server is using it. A running server applies a change from the next event on.
 
 import type { Actor } from '../accounts/audit.js';
 import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
@@ -141,7 +141,10 @@ async function run(action: Action, words: readonly string[], context: Context): 
   }
 }
 
-/** Throws UsageError if the endpoint was deleted after the command found it. `found`: result of the change. */
+/**
+ * Throws UsageError if the endpoint was deleted after the command found it. `found`: the result of the change; null or
+ * false if the endpoint no longer exists.
+ */
 function ensureExists<T>(found: T | null | false, id: string): asserts found is T {
   if (found === null || found === false) throw new UsageError(`webhooks: endpoint "${id}" no longer exists`);
 }
@@ -159,7 +162,7 @@ const NO_BOX: Pick<SecretBox, 'open' | 'seal'> = { open: notOpened, seal: notOpe
 const boxOf = async ({ stores, config }: Context): Promise<SecretBox> =>
   new SecretBox(await storedKeyRing(stores.sealer, config.secrets.signing_keys));
 
-/** `box`: needed only to change the secret. */
+/** `box`: encrypts the secret; needed only by actions that change it. */
 function endpointsOf({ stores, config }: Context, box: Pick<SecretBox, 'open' | 'seal'> = NO_BOX): WebhookEndpoints {
   return new WebhookEndpoints({
     store: stores.webhooks,
@@ -284,7 +287,7 @@ async function deliveries(
   return 0;
 }
 
-/** The organization specified by --organization; without the flag, all organizations. */
+/** The organization specified by --organization, or all organizations if the flag is absent. */
 async function organizationsOf({ accounts }: CommandStores, values: Values): Promise<readonly Organization[]> {
   const all = await accounts.organizations.all();
   const wanted = values.get('--organization');

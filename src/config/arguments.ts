@@ -19,7 +19,7 @@ export type FlagKind = 'value' | 'values' | 'switch' | 'boolean';
 
 export interface Flag {
   readonly kind: FlagKind;
-  /** Flags with the same target cannot be combined. Default: the flag's own name. */
+  /** What the flag sets. Two flags with the same target cannot be combined. Default: the flag's own name. */
   readonly target?: string;
   /** Accepted, but not suggested. */
   readonly isHidden?: boolean;
@@ -40,7 +40,7 @@ export interface Arguments {
 /** A command's own flags: `--name`, or `-x` for a short flag. */
 export type OwnFlags = Readonly<Record<string, FlagKind>>;
 
-/** The form that readArguments() expects, for a command that takes no settings. */
+/** Converts a command's own flags to the form that readArguments() expects, for a command that takes no settings. */
 export const flagsOf = (own: OwnFlags): ReadonlyMap<string, Flag> =>
   new Map(Object.entries(own).map(([name, kind]) => [name, { kind }]));
 
@@ -70,8 +70,8 @@ export function asksForHelp(argv: readonly string[]): boolean {
  */
 export function readArguments(argv: readonly string[], known: ReadonlyMap<string, Flag>): Arguments {
   // In non-strict mode, parseArgs reports unknown flags and missing values as tokens instead of throwing its own
-  // errors. It does not support optional values, so a boolean flag is declared without a value, and its value arrives
-  // as the next positional.
+  // errors. It does not support optional values. A boolean flag is therefore declared as a flag without a value, and
+  // parseArgs reports its value as the next positional argument.
   const { tokens } = parseArgs({
     args: [...argv],
     strict: false,
@@ -113,7 +113,7 @@ export function readArguments(argv: readonly string[], known: ReadonlyMap<string
   return { flags, words };
 }
 
-/** `known` is null if the value is part of the argument, as in `--flag=value`. */
+/** `known` is null if the argument contains the value, as in `--flag=value`. */
 function check(name: string, kind: FlagKind, value: string | null, known: ReadonlyMap<string, Flag> | null): void {
   if (kind === 'switch' && value !== null) throw new UsageError(`${name}: does not take a value.`);
   if (kind !== 'value' && kind !== 'values') return;

@@ -23,7 +23,7 @@ export function closest(name: string, candidates: readonly string[], maxDistance
   return best;
 }
 
-/** Leading dashes are not part of a flag's spelling: `--foo` is not close to `--log`. */
+/** Leading dashes are ignored. Otherwise, they would make `--foo` close to `--log`. */
 const bare = (name: string): string => name.replace(/^-+/, '');
 
 /** Number of insertions, deletions, replacements and swaps of adjacent characters. */

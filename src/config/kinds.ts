@@ -55,7 +55,7 @@ export const searchUrl: Kind<string> = {
     .max(2048)
     .refine((value) => {
       if (!URL.canParse(value)) return false;
-      // The model writes the query, so the host and the credentials must not depend on it.
+      // The model writes the query, so `{query}` must not appear in the host or in the credentials.
       const { protocol, host, username, password, pathname, search } = new URL(value.replaceAll('{query}', MARK));
       return (
         /^https?:$/.test(protocol) &&
@@ -67,7 +67,9 @@ export const searchUrl: Kind<string> = {
   expects: 'a URL that starts with http:// or https:// and contains {query} in its path or query string',
   metavar: 'URL',
 };
-/** Stands in for the query while a URL is checked. In lower case, because URL() converts hosts to lower case. */
+/**
+ * A placeholder for the query while a URL is checked. It is in lower case, because URL() converts hosts to lower case.
+ */
 const MARK = 'monolithquery';
 
 /** A PostgreSQL URL. The host may be the directory of a Unix socket: postgres://user@/name?host=/run/postgresql. */
@@ -245,7 +247,7 @@ export const list: Kind<readonly string[]> = {
 /** Maximum number of URLs or addresses in one list. */
 const MAX_LISTED = 20;
 
-/** A list in which each entry matches `one`, without repetitions. */
+/** A list of distinct entries, each of which matches `one`. */
 function listOf(one: z.ZodType<string>, expects: string, metavar: string): Kind<readonly string[]> {
   return {
     schema: list.schema.refine(
@@ -431,7 +433,7 @@ function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
   }, schema) as unknown as z.ZodType<T>;
 }
 
-/** Limited because one client library stops reading a stream after 65,536 events. */
+/** The limit exists because one client library stops reading a stream after 65,536 events. */
 export const MAX_OUTPUT_TOKENS = 65_535;
 
 /** Range of `models.<id>.max_repeats`. */
@@ -674,7 +676,7 @@ const modelOverride = z.strictObject({
     .optional(),
 }) as z.ZodType<ModelOverride>;
 
-/** One object that contains the settings by model name, and `aliases`. */
+/** An object that maps model names to their settings and also contains `aliases`. */
 export const modelSettings: Kind<ModelSettings> = {
   schema: json(
     z

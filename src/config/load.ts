@@ -45,12 +45,12 @@ export interface Loaded {
   unknown: readonly string[];
 }
 
-/** A setting that was set under a former name. */
+/** A setting that was given under a former name. */
 export interface Renamed {
-  /** The keys of the configuration file, regardless of the source. */
+  /** The former and the current key in the configuration file, even if the source is a flag or a variable. */
   readonly old: string;
   readonly new: string;
-  /** The flag, variable, or position in the file. */
+  /** The flag, environment variable or position in the file that gave the value. */
   readonly source: string;
 }
 
@@ -63,7 +63,7 @@ interface Value {
   former: string | null;
 }
 
-/** The values from one source, by the key of the setting. */
+/** The values from one source (flags, environment or file), keyed by the settings' file keys. */
 type Values = Map<string, Value>;
 
 /** A setting, and whether it was found under a former name. */
@@ -209,7 +209,8 @@ const settingFlags: ReadonlyMap<string, Flag> = new Map([
   ['--config', { kind: 'value' }],
   ...[...byFlag].flatMap(([name, { one, isFormer }]): [string, Flag][] => {
     const { bare, repeatable } = one.setting.kind;
-    // put() reports a setting that is set under both names.
+    // The current and the former name have different targets, so that a command line with both can be parsed. put()
+    // then reports the conflict.
     const target = isFormer ? `former ${one.key}` : one.key;
     const kind = bare === true ? 'boolean' : repeatable === true ? 'values' : 'value';
     const negated: [string, Flag] = [`--no-${name.slice(2)}`, { kind: 'switch', target, isHidden: true }];

@@ -14,7 +14,10 @@ export interface OidcRoles {
   readonly roles: Readonly<Record<string, OidcRole>>;
   /** What to do if no value matches: assign this role, keep the role, or refuse the sign-in. */
   readonly default: OidcRole | 'keep' | 'refuse';
-  /** Values of the claim that grant operator rights, which are withdrawn without them; null: not controlled. */
+  /**
+   * Values of the claim that grant operator rights. A user whose claim has none of them loses operator rights. null:
+   * the claim does not control operator rights.
+   */
   readonly operators: readonly string[] | null;
   /** Additional scopes to request from the provider. */
   readonly scopes: readonly string[];

@@ -58,7 +58,7 @@ export function unknownVariables(
 }
 
 /**
- * At most two letters may differ, and in a short name at most half of the letters: MONOLITH_TAG is not a mistyped
- * MONOLITH_LOG.
+ * A variable counts as mistyped if at most two letters differ and, in a short name, at most half of the letters.
+ * MONOLITH_TAG, for example, is not a mistyped MONOLITH_LOG.
  */
 const maxDistance = (name: string): number => Math.min(2, Math.floor((name.length - PREFIX.length) / 2));

@@ -28,9 +28,12 @@ export interface Upstream {
   readonly images: boolean;
   /** The parameter that controls reasoning effort. */
   readonly thinking: 'reasoning_effort' | 'enable_thinking' | 'none';
-  /** The field that contains the reasoning of earlier turns. */
+  /** The message field that contains the reasoning of earlier turns. */
   readonly thinking_field: 'reasoning_content' | 'reasoning' | 'none';
-  /** The structured-output feature that the servers enforce. Other formats are validated by this process. */
+  /**
+   * The structured-output feature that the servers support and enforce. This process validates responses in all formats
+   * that the feature does not cover.
+   */
   readonly structured_outputs: 'json_schema' | 'json_object' | 'vllm' | 'llama-server' | 'monolith' | 'none';
   /** Name of the parameter that limits output tokens. */
   readonly cap_field: 'max_tokens' | 'max_completion_tokens';
@@ -139,12 +142,14 @@ export const UPSTREAM_HELP: Readonly<
   },
 };
 
-/** An unset key variable is an error, because the server would reject every request without its key. */
+/**
+ * It is an error if the variable for the key is unset, because the server would reject every request without its key.
+ */
 export const upstreamSchema: z.ZodType<Upstream> = z
   .strictObject({
     ...serverFields,
     url: url.optional(),
-    /** Several servers. Fields that a server omits are taken from the object that contains the list. */
+    /** A list of servers. Fields that a server omits are taken from the object that contains the list. */
     servers: z
       .array(z.strictObject({ ...serverFields, url }))
       .min(1)

@@ -54,7 +54,7 @@ export class DashboardOrigin {
   }
 
   /**
-   * Throws ApiError 403 if the request comes from another site's page. With `required`, also throws if there is no
+   * Throws ApiError 403 if the request comes from another site's page. If `required` is set, also throws if there is no
    * Origin header.
    */
   check(exchange: Exchange, required: boolean): void {

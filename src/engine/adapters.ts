@@ -12,9 +12,9 @@ import type { AdapterSource, CatalogModel, CatalogOverride } from './catalog.js'
 export const adapterId = ({ base, name }: Pick<AdapterSource, 'base' | 'name'>): string => `${base}:${name}`;
 
 /**
- * Returns the adapter's name in the engine. Threads of the process use it to find an adapter that another thread has
- * loaded. For adapters that operators load, the name ends with a hash of path, scale and time, because the same public
- * name can be loaded again with another file, or by two requests concurrently.
+ * Returns the adapter's name in the engine. By this name, the threads of the process find an adapter that another
+ * thread has loaded. For adapters that operators load, the name ends with a hash of path, scale and time, because the
+ * same public name can be loaded again with another file, or by two requests concurrently.
  */
 export function engineAdapterName(adapter: Omit<AdapterSource, 'setting'>): string {
   const { path, scale, addedAt } = adapter;
@@ -56,7 +56,8 @@ export function adapterModel(base: CatalogModel, adapter: AdapterSource): Catalo
 
 /**
  * Splits MODEL:NAME into the model and the adapter's name. If several splits are possible, the longest model name is
- * used. NAME alone refers to the only local model. Otherwise returns an error message.
+ * used. NAME alone is allowed if there is exactly one local model, and refers to that model. If the text cannot be
+ * split, returns an error message.
  */
 export function adapterTarget(
   asked: string,

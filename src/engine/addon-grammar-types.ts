@@ -7,8 +7,8 @@
 export interface NativeGrammar {
   readonly bytes: number; // memory it uses, not counting masks added to its states during use
   /**
-   * For tests: the bytes that may follow `text`. Special tokens are symbols that start with 0xff; the suffix is part of
-   * the text. Null if no matching text starts with `text`, or if a limit was exceeded.
+   * For tests: the bytes that may follow `text`. A special token is returned as a symbol that starts with 0xff. The
+   * suffix counts as part of the text. Null if no matching text starts with `text`, or if a limit was exceeded.
    */
   follow(text: Uint8Array): { bytes: Uint8Array; accepts: boolean } | null;
 }
@@ -40,7 +40,7 @@ export interface GrammarOptions {
   // at most 1,024 bytes
   suffix?: string;
   lead?: {
-    // free text that the model writes before the value: digits, or digits and letters, followed by a literal
+    // free text that the model writes before the value: digits, or digits and letters; it ends with the text `close`
     letters: boolean;
     least: number;
     most: number; // 1 to 64
@@ -93,7 +93,7 @@ export interface GrammarProblem {
 }
 
 /**
- * With `strict` false, a grammar may be returned together with problems of kind `unsupported`, which list the ignored
+ * If `strict` is false, a grammar may be returned together with problems of kind `unsupported`, which list the ignored
  * keywords.
  */
 /** `compileMs`: thread time that compilation took; 0 if the result was cached. */

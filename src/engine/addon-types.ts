@@ -224,7 +224,10 @@ export interface SubmitOptions {
   stopTokens: number[];
   ignoreEos: boolean;
   prefixCache: boolean;
-  /** Label for exporting a finished sequence's pages to the storage tier, at most 256 bytes; absent = not exported. */
+  /**
+   * Label under which a finished sequence's pages are exported to the storage tier, at most 256 bytes; absent = not
+   * exported.
+   */
   retain?: string;
   queueWaitMs: number;
   generationMs: number;
@@ -292,7 +295,7 @@ export interface CallOptions {
   /**
    * For sections that contain several calls. `next`: the text that starts another call after a grammar has ended;
    * grammar i uses entry i modulo the number of entries. `end`: the text that ends the section, including the closing
-   * marker. With `end`, no grammar's suffix contains the closing marker.
+   * marker. If `end` is set, no grammar's suffix contains the closing marker.
    */
   next?: string[];
   end?: string;
@@ -302,8 +305,8 @@ export interface CallOptions {
    */
   answer?: string;
   /**
-   * Without a closing marker: a section ends with its grammar, and the turn continues as it would after a closing
-   * marker.
+   * Used if there is no closing marker: a section ends where its grammar ends, and the turn continues as it would after
+   * a closing marker.
    */
   endsItself?: boolean;
   /**
@@ -405,11 +408,13 @@ export type TierEvent =
 export interface NativeTier {
   /** Acknowledges that this many exported bytes have been stored, which frees room for further exports. */
   acknowledge(bytes: number): void;
-  /** Allows already exported pages to be exported again, because the storage tier may have dropped them. */
+  /**
+   * Allows pages that have already been exported to be exported again, because the storage tier may have dropped them.
+   */
   forget(): void;
   /**
-   * Touches the first pages of an unused pool, so that the operating system allocates their memory before the first
-   * import needs it.
+   * Touches the first pages of a pool that has not been used yet, so that the operating system allocates their memory
+   * before the first import needs it.
    */
   touchPool(): void;
   /**
@@ -507,8 +512,8 @@ export interface NativeChannel {
   submit(options: SubmitOptions): number;
   cancel(request: number): void;
   /**
-   * Ends one choice as end_of_turn before its next step, or instead of its first token. Held-back text and the
-   * `finished` record follow. Has no effect if the choice is unknown or finished.
+   * Ends one choice with `end_of_turn` before its next step or, if it has not started, instead of its first token. Text
+   * that was held back and the `finished` record follow. Has no effect if the choice is unknown or finished.
    */
   finish(request: number, choice: number): void;
   close(): void; // cancels all requests on this channel; no events follow
@@ -584,8 +589,8 @@ export interface NativeEngine {
   tokenBytes(token: number): Uint8Array;
   findToken(spelling: string): number; // -1 if there is none
   /**
-   * Compiles off the event loop, within limits on memory, work and time; recent results are cached. If a grammar cannot
-   * be compiled, the promise still resolves, with a null `grammar` and the reasons in `problems`.
+   * Compiles a grammar off the event loop, within limits on memory, work and time. Recent results are cached. If a
+   * grammar cannot be compiled, the promise still resolves, with a null `grammar` and the reasons in `problems`.
    */
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
   detokenize(tokens: Int32Array): string; // renders all tokens, including special ones
@@ -602,7 +607,7 @@ export interface NativeEngine {
   close(): Promise<void>; // closes this handle; the engine stops when its last handle is closed
 }
 
-/** A tokenizer without weights. Vocabulary-only files are supported. */
+/** A tokenizer that is loaded without the model's weights. GGUF files that contain only a vocabulary are supported. */
 export interface NativeTokenizer {
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   detokenize(tokens: Int32Array): string;
@@ -610,7 +615,7 @@ export interface NativeTokenizer {
 
 export interface Addon {
   readonly version: string;
-  /** Increased by each release that produces different bits for the same model, options and input. */
+  /** Increased by every release whose results for the same model, options and input differ in any bit. */
   readonly numericsVersion: number;
   readonly isas: string[]; // instruction sets that this processor supports, from simplest to most advanced
   /**
@@ -631,7 +636,9 @@ export interface Addon {
    */
   wantedTensors(path: string): { name: string; shape: number[]; vector: boolean }[];
   loadTokenizer(path: string): NativeTokenizer;
-  /** Loads off the event loop. Loading the same `name` on another worker thread attaches to the existing engine. */
+  /**
+   * Loads a model off the event loop. Loading the same `name` on another worker thread attaches to the existing engine.
+   */
   load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;
   debugLogits(
     path: string,
@@ -657,14 +664,14 @@ export interface Addon {
   lockFile(descriptor: number): boolean;
   /**
    * Repairs a heap overflow in the lmdb package that a full disk triggers. Must be called after lmdb has been loaded,
-   * on any thread. Returns how many imports were rebound.
+   * on any thread. Returns how many of the package's imported functions were replaced.
    */
   guardLmdbErrors(): number;
   /** Memory available to models, within this process's cgroup limits. */
   memory(): MachineMemory;
   /**
-   * Bytes per second that a simple read loop with `threads` threads achieves over a buffer of `bytes`; the best of
-   * `repeats` runs. For benchmarks.
+   * Bytes per second that a simple read loop with `threads` threads achieves over a buffer of `bytes` bytes; the best
+   * of `repeats` runs. For benchmarks.
    */
   readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
   /**

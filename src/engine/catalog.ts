@@ -35,7 +35,7 @@ const catalogModel = z.strictObject({
    * A GGUF file or a Hugging Face directory, relative to the catalog. Models with the same file share one loaded copy.
    */
   file: z.string().min(1),
-  /** Quantization type for float matrices on load; absent or null = unchanged. */
+  /** The type to which float matrices are quantized when the model is loaded; absent or null = not quantized. */
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   /**
    * The draft model for speculative decoding: a smaller model with the same vocabulary, or an EAGLE-3 head. Relative to
@@ -70,7 +70,7 @@ const catalogModel = z.strictObject({
   deprecated_at: z.iso.datetime({ offset: true }).nullable().optional(),
   retires_at: z.iso.datetime({ offset: true }).nullable().optional(),
   successor: id.nullable().optional(),
-  /** `demand`: loaded on the first request instead of at server startup. */
+  /** `demand`: the model is loaded on the first request instead of at server startup. */
   load: z.enum(['start', 'demand']).optional(),
   /**
    * The model is unloaded after this many minutes without a request, and loaded again on the next request; absent or
@@ -79,11 +79,11 @@ const catalogModel = z.strictObject({
   idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
   /** If true, the model is never unloaded, neither when idle nor to free memory for another model. */
   pinned: z.boolean().optional(),
-  /** Maximum number of prompt and output tokens together; null: as many as the file and the memory allow. */
+  /** Maximum number of prompt and output tokens in total; null: as many as the model file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),
   /**
-   * Maximum number of output tokens, which is also the default if the client does not set a limit; null: the rest of
-   * the context, up to MAX_OUTPUT_TOKENS.
+   * Maximum number of output tokens, which is also the default if the client does not set a limit; null: what remains
+   * of the context after the prompt, up to MAX_OUTPUT_TOKENS.
    */
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).nullable(),
   /** Ends a response when the same sequence of tokens repeats this many times in a row; absent or null: never. */
@@ -184,7 +184,7 @@ export type CatalogOverride = {
     | 'upstream']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
-/** An unusable catalog or model file. The message names the file and the position within it. */
+/** Thrown for an unusable catalog or model file. The message names the file and the position within it. */
 export class CatalogError extends Error {
   constructor(where: string, problem: string) {
     super(`${where}: ${problem}`);
@@ -193,7 +193,7 @@ export class CatalogError extends Error {
 }
 
 export const builtInCatalog: string = join(packageRoot, 'models', 'catalog.json');
-/** In the npm distribution, the built-in catalog's models are in a separate package. */
+/** In an npm installation, a separate package contains the models of the built-in catalog. */
 const MODELS_PACKAGE = 'monolith-server-models';
 
 /** The directory that contains `file` and the catalog's other files. */
@@ -276,7 +276,7 @@ const withoutNoise = (values: Readonly<Record<string, number>>): Record<string, 
 
 /**
  * Size of a model's weights in bytes: the file including all its parts, or all *.safetensors files in the directory.
- * Null if it does not exist.
+ * Null if the file or directory does not exist.
  */
 export function modelBytes(path: string): number | null {
   const stat = statSync(path, { throwIfNoEntry: false });
@@ -332,13 +332,13 @@ export function modelOfFile(name: string, path: string): CatalogModel {
     max_output_tokens: null,
     input_modalities: ['text'],
     image_input: 'refuse',
-    // Has no effect on models without reasoning.
+    // The default effort has no effect on models without reasoning.
     default_effort: 'medium',
     sampling: { ...PLAIN_SAMPLING, ...recommendedSampling(file, isFolder) },
   };
 }
 
-/** An upstream model. The upstream's own defaults are unknown. */
+/** Returns the catalog entry of an upstream model. The upstream's own defaults are unknown. */
 export function modelElsewhere(name: string, upstream: Upstream): CatalogModel {
   const checked = id.safeParse(name);
   if (!checked.success)

@@ -18,7 +18,7 @@ export interface EmbedOptions {
   generationMs?: number;
 }
 
-/** An input failed in the engine, or inputs waited too long in the queue. */
+/** Thrown if an input failed in the engine or if inputs waited too long in the queue. */
 export class EmbedError extends Error {
   constructor(
     readonly code: FailureCode,
@@ -158,7 +158,8 @@ class EmbedRun implements EmbedCall {
       organization,
       background,
       adapter,
-      // The call's deadline applies instead, because an input may have to wait for many other inputs of the call.
+      // No separate queue limit: the call's own deadline applies, because an input may have to wait for many other
+      // inputs of the call.
       queueWaitMs: generationMs,
       generationMs,
       output: 'vector',

@@ -1,5 +1,5 @@
 // Logs reports from running engines: that an engine has stopped permanently, and notes from its backend (for example,
-// that GPU steps could not be recorded). Engines are checked periodically; each report is logged once.
+// that GPU steps could not be captured as CUDA graphs). Engines are checked periodically; each report is logged once.
 
 import type { Log } from '../telemetry/types.js';
 import type { NativeStats } from './addon-types.js';

@@ -115,7 +115,7 @@ export class Engine {
     this.arithmetic = arithmetic;
     this.precision = [
       arithmetic,
-      // Without batch invariance, results also depend on the maximum step size.
+      // If results are not batch-invariant, they also depend on the maximum number of tokens per step.
       arithmetic === 'fast' || options.batchInvariant === false ? maxBatchTokens : 'any batch',
       kvType,
       quantize,
@@ -177,7 +177,7 @@ export class Engine {
       id,
       cancel: () => {
         if (listener.over) return;
-        // The engine may have reused the ID if the request has ended.
+        // If this request has ended, the engine may have given its ID to another request.
         const runs = this.#listeners.get(id) === listener;
         if (runs) this.#listeners.delete(id);
         this.#forget(listener);
@@ -359,8 +359,8 @@ export class Engine {
   }
 
   /**
-   * Also clears the listener, because old hash tables of the map may still reference it and, through it, the whole
-   * request (see ActiveSet).
+   * Also clears the listener's callback. Old hash tables of the map may still reference the listener, and the callback
+   * references the whole request (see ActiveSet).
    */
   #forget(listener: Listener): void {
     this.#late.delete(listener);
@@ -374,7 +374,7 @@ export class Engine {
     try {
       listener.onEvent(event);
     } catch (error) {
-      // Rethrown as an uncaught exception, but only after the other requests have received their events.
+      // The error is rethrown as an uncaught exception, but only after the other requests have received their events.
       queueMicrotask(() => {
         throw error;
       });

@@ -23,7 +23,7 @@ export class EventBacklog {
   #slice(): void {
     const began = performance.now();
     for (const emit of this.#lines) {
-      // The loop includes requests that are moved to the end while it runs.
+      // The loop also visits requests that are moved to the end of the set while it runs.
       this.#lines.delete(emit);
       if (emit()) this.#lines.add(emit);
       if (performance.now() - began >= SLICE_MS) break;

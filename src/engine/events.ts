@@ -105,7 +105,7 @@ const kFailures: readonly (FailureCode | undefined)[] = [undefined, 'queue_timeo
 
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** A record that does not conform to native/engine/events.h. */
+/** Thrown for a record that does not conform to native/engine/events.h. */
 export class EventStreamError extends Error {
   constructor(offset: number, problem: string) {
     super(`event record at byte ${offset}: ${problem}`);
@@ -220,7 +220,7 @@ class RecordReader {
   #text(): string {
     const length = this.#count(1);
     const start = this.#take((length + 3) & ~3);
-    // A token's text is usually a few ASCII characters, for which concatenation is faster than TextDecoder.
+    // A token's text usually consists of a few ASCII characters. Concatenating these is faster than using TextDecoder.
     if (length <= 12) {
       let text = '';
       for (let i = start; i < start + length; i++) {

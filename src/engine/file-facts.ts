@@ -58,7 +58,10 @@ export function fitOf(
 export const taskOf = ({ embeddings }: ModelInfo): 'generation' | 'embedding' | 'ranking' =>
   embeddings === null ? 'generation' : embeddings.pooling === 'rank' ? 'ranking' : 'embedding';
 
-/** Inspects each file once, or again as long as it cannot be loaded, because that may depend on free memory. */
+/**
+ * Inspects each file once. A file that cannot be loaded is inspected again, because the reason may be a lack of free
+ * memory.
+ */
 export class FileFacts {
   readonly #known = new Map<string, Promise<FileFact>>();
 

@@ -42,8 +42,8 @@ function installedAddon(): string | undefined {
 let loaded: Addon | undefined;
 
 /**
- * Returns this thread's addon. MONOLITH_ADDON overrides the file; tests use it for an emulated GPU. Throws an Error
- * that explains how to build the addon, or why it does not load.
+ * Returns this thread's addon. The environment variable MONOLITH_ADDON overrides the path; tests use this to load an
+ * addon with an emulated GPU. Throws an Error that explains how to build the addon, or why it does not load.
  */
 export function loadAddon(): Addon {
   if (loaded !== undefined) return loaded;

@@ -21,7 +21,7 @@ export interface Loading {
 export interface LoadingOptions {
   onLoading?: ((loading: Loading) => void) | undefined;
   everyMs?: number;
-  /** The configured context length; 0 if there is none. */
+  /** The configured context length; 0 if none is configured. */
   maxContext?: number;
 }
 

@@ -6,8 +6,8 @@ import { loadAddon } from './load-addon.js';
 export const totalMemory = (): number => loadAddon().memory().total;
 
 /**
- * Number of bytes that loading a model could use now, without swapping or taking memory that loaded models have
- * reserved.
+ * Number of bytes that a model could allocate now without causing swapping and without using memory that loaded models
+ * have reserved.
  */
 export function availableMemory(): number {
   const { available, claimed } = loadAddon().memory();

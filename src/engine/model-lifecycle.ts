@@ -49,7 +49,8 @@ export class ModelLifecycle {
    */
   readonly #reserved = new Map<string, number>();
   /**
-   * Loads make room one after another, so that each takes into account the memory that the others reserve and free.
+   * Only one load at a time makes room, so that each one takes into account the memory that the other loads have
+   * reserved and freed.
    */
   #makingRoom: Promise<void> = Promise.resolve();
   readonly #timer: NodeJS.Timeout;
@@ -69,8 +70,8 @@ export class ModelLifecycle {
   }
 
   /**
-   * Resolves when an unloaded model has been loaded or has failed to load (see its status). Resolves immediately if the
-   * model is not unloaded.
+   * Loads the model if it is unloaded. Resolves when it has been loaded or has failed to load (see its status).
+   * Resolves immediately if the model is not unloaded.
    */
   async ensureLoaded(model: string): Promise<void> {
     const load = this.#pool.loadOf(model);
@@ -133,7 +134,7 @@ export class ModelLifecycle {
       if (status.state !== 'ready') continue;
       const { requests, running, waiting } = status.engine.stats();
       const use = this.#uses.get(key);
-      // The engine's counters include other threads' requests.
+      // The counters belong to the engine, so they include requests from other threads.
       if (use === undefined || use.requests !== requests || running + waiting + status.engine.active > 0) {
         this.#uses.set(key, { requests, at: now });
         continue;

@@ -39,7 +39,7 @@ export interface PooledEngine {
 const LAST_EVENTS_MS = 5_000;
 const IDLE_LOOK_MS = 25;
 
-/** One model file, and whether it is loading, loaded, failed or unloaded. */
+/** One model file and its state: loading, loaded, failed or unloaded. */
 class Slot implements PooledEngine {
   readonly names: string[] = [];
   readonly adapters = new Set<PoolAdapter>();
@@ -71,7 +71,7 @@ class Slot implements PooledEngine {
     return [...this.adapters].map(({ id }) => id);
   }
 
-  /** Loads the adapter immediately if the model is loaded; otherwise after each load of the model. */
+  /** Adds an adapter. It is loaded immediately if the model is loaded, and after every later load of the model. */
   addAdapter(adapter: PoolAdapter): Promise<void> {
     this.adapters.add(adapter);
     return this.status.state === 'ready' ? adapter.load(this.status.engine) : this.settled.then(() => adapter.settled);
@@ -206,7 +206,7 @@ class Slot implements PooledEngine {
 }
 
 export interface PoolHooks {
-  /** Runs after an engine has been loaded. Requests use the engine only once it has completed. */
+  /** Runs after an engine has been loaded. Requests can use the engine only after this has completed. */
   ready(pooled: PooledEngine, engine: Engine): void | Promise<void>;
   /** Runs before this thread releases an idle engine. */
   closing(pooled: PooledEngine): void | Promise<void>;
@@ -253,8 +253,8 @@ export class ModelPool {
       this.#models.set(model.id, { model, slot: null, loaded });
       return;
     }
-    // Uses the symbolic link's path rather than its target, because the links to the model's other parts are next to
-    // it.
+    // If the path is a symbolic link, the link itself is used rather than its target, because the links to the model's
+    // other parts are in the same directory.
     const file = resolve(model.file);
     const vision = visionFileOf(model);
     const key =

@@ -3,7 +3,7 @@
 const REMEMBERED = 64;
 /** Older starts are ignored. */
 const WINDOW_MS = 120_000;
-/** The estimate if there are no recent starts. */
+/** The estimate if no request has left the queue recently, and the minimum of all estimates. */
 const UNKNOWN_MS = 1_000;
 
 export class QueuePace {
@@ -19,8 +19,8 @@ export class QueuePace {
   }
 
   /**
-   * Estimated milliseconds until the `waiting` requests have left the queue, at the pace of the last two minutes; at
-   * least one second.
+   * Returns the estimated time in milliseconds until `waiting` requests have left the queue, at the pace of the last
+   * two minutes. It is at least one second.
    */
   drainMs(waiting: number): number {
     const now = this.now();

@@ -22,7 +22,10 @@ const promptFile = z.object({
   default_prompt_name: z.string().nullish().catch(undefined),
 });
 
-/** `path`: a model directory. Single model files have no such settings. Missing and invalid files are ignored. */
+/**
+ * `path`: a model directory. If it is a single file instead, there are no such settings. Missing and invalid files are
+ * ignored.
+ */
 export function readSentenceFiles(path: string): SentenceFiles {
   const steps = modules.safeParse(jsonIn(path, 'modules.json')).data;
   const config = promptFile.safeParse(jsonIn(path, 'config_sentence_transformers.json')).data;

@@ -7,8 +7,8 @@ import type { CatalogModel } from './catalog.js';
 export interface VisionFile {
   readonly path: string;
   /**
-   * Whether the file was found by its name rather than configured. If such a file does not fit the model, the model is
-   * served without it.
+   * Whether the file was found by its name and not named in the settings. If such a file does not fit the model, the
+   * model is served without it.
    */
   readonly found: boolean;
 }

@@ -31,7 +31,10 @@ const withInput = (input: JsonSchema): JsonSchema => ({
 /** The arguments of a call with this input, as JSON. */
 export const customArguments = (input: string): string => JSON.stringify({ input });
 
-/** Returns the input from a call's arguments, or the arguments themselves if they do not have the expected form. */
+/**
+ * Returns the `input` parameter of a call's arguments, or the arguments themselves if they do not have the expected
+ * form.
+ */
 function customInput(argumentsText: string): string {
   try {
     const value: unknown = JSON.parse(argumentsText);

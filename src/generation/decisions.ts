@@ -2,7 +2,7 @@
 // prompts. No side effects.
 import type { Content, ContentPart, GenerationRequest, Message } from './types.js';
 
-/** One allowed answer of a choice or score question, as the model reads it. */
+/** One allowed answer to a choice or score question, in the form in which the model reads it. */
 export interface AnswerOption {
   readonly text: string;
   readonly description: string | null;

@@ -1,7 +1,7 @@
 // Runs a limited number of tasks concurrently. Waiting tasks are served round-robin by organization, starting with the
 // organization that has the fewest running tasks, so that one organization's many tasks cannot delay another's. The
-// queue is bounded, and a task leaves it when its client disconnects. With a time budget, an organization that has used
-// up its budget waits until the budget refills, without delaying others. Event-loop thread only.
+// queue is bounded, and a task leaves it when its client disconnects. If a time budget is set, an organization that has
+// used it up waits until it refills, without delaying others. Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 
 /** Identifies an organization. */
@@ -30,7 +30,10 @@ export interface SlotPool<O extends Organization> {
   release(organization: O): void;
   /** Number of slots that the organization is using. */
   atWork(organization: O): number;
-  /** When the organization last got a slot after waiting on another thread, in units of now(). */
+  /**
+   * The time, on the clock of now(), when the organization last got a slot for a task that had waited on another
+   * thread.
+   */
   lastTurn(organization: O): number;
   /** A monotonic time. */
   now(): number;
@@ -98,8 +101,8 @@ const RETRY_AFTER_MS = 2_000;
 interface FairSlotsOptions {
   budget?: TimeBudget | undefined;
   /**
-   * Maximum number of slots per organization, even if no others are waiting. For tasks whose duration depends on the
-   * client.
+   * Maximum number of slots per organization, even if no other organization is waiting. Needed for tasks whose duration
+   * depends on the client.
    */
   mostOfOne?: number | undefined;
   now?: (() => number) | undefined;
@@ -164,7 +167,7 @@ export class FairSlots<O extends Organization = Organization> {
     this.#serve();
   }
 
-  /** Charges this much time to the organization's budget. */
+  /** Charges time that a task took to the organization's budget. */
   charge(organization: O, ms: number): void {
     if (this.#budget === undefined || ms <= 0) return;
     for (const other of this.#taken.keys()) this.#takenBy(other); // forgets organizations whose budget is full again
@@ -205,7 +208,7 @@ export class FairSlots<O extends Organization = Organization> {
         weight,
         resume: () => {
           signal?.removeEventListener('abort', leave);
-          // Deferred, so that many slots freed in a row do not block the event loop.
+          // The task's start is deferred, so that many slots that become free in a row do not block the event loop.
           setImmediate(resolve);
         },
       };

@@ -1,4 +1,4 @@
-// Limits that the operator sets for all models of this process's engine. Types only.
+// Limits that the operator sets for all models of this process's engine. Contains only types.
 
 /** Whitespace that a model may write in JSON. */
 export interface GrammarSettings {
@@ -22,9 +22,9 @@ export interface GenerationLimits {
   loadWaitMs?: number;
   /** Maximum number of requests that wait for one model to load. Default: 512. */
   loadWaitMax?: number;
-  /** For models with recurrent state: number of prompt tokens between saved states. Default: 1,024. */
+  /** Number of prompt tokens between two saved states of a model with recurrent state. Default: 1,024. */
   snapshotTokens?: number;
-  /** Whether the engine uses draft tokens. Default: true. */
+  /** Whether the engine uses speculative decoding. Default: true. */
   speculates?: boolean;
   grammar: GrammarSettings;
   images: ImageTokenLimits;

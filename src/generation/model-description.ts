@@ -1,4 +1,4 @@
-// The public description of a served model. Types only.
+// The public description of a served model. Contains only types.
 
 import type { PoolingTask } from './pooling.js';
 import type { ReasoningEffort } from './types.js';

@@ -4,7 +4,7 @@ import { apiError } from '../shared/errors.js';
 import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 
 export const MAX_SCHEMA_CHARACTERS = 256 * 1024;
-/** Sizes of the schemas of running requests, so that each is measured only once. */
+/** The sizes of running requests' schemas, remembered so that each schema is measured only once. */
 const measured = new WeakMap<JsonSchema, number>();
 
 /** Returns the approximate length of the schema as compact JSON. Stops counting once the limit is exceeded. */
@@ -102,7 +102,8 @@ function sizeUpTo(root: unknown, limit: number): number {
     else if (typeof value !== 'object' || value === null) size += 4;
     else if (Array.isArray(value)) {
       size += 1 + Math.max(1, value.length);
-      // Every item takes at least one character, so the items need not be collected once the limit is exceeded.
+      // Every item takes at least one character, so the items need not be collected if their number already exceeds the
+      // limit.
       if (size <= limit) for (const item of value) open.push(item);
     } else {
       size += 2;

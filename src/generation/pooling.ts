@@ -1,4 +1,5 @@
-// Types of pooling requests, which return one vector (embeddings) or one score (rerankers) per input instead of text.
+// The types of pooling requests. Instead of text, such a request returns one vector (embeddings) or one score
+// (rerankers) per input.
 
 export type Pooling = 'mean' | 'cls' | 'last' | 'rank';
 
@@ -7,7 +8,7 @@ export type PoolingTask = 'embedding' | 'ranking';
 
 /**
  * One input. A reranker's input is a pair of a query and a document. `path`: path of the text, token IDs or document in
- * the client's request. For a pair, a limit on an input's length applies to the document.
+ * the client's request. In a pair, the limit on an input's length applies to the document.
  */
 export type PoolingInput =
   | { readonly kind: 'text'; readonly text: string; readonly path: string }

@@ -10,7 +10,9 @@ import type { DecisionRequest } from './decisions.js';
 import type { PoolingRequest, PoolingTask } from './pooling.js';
 import type { GenerationEvent, GenerationRequest, LeftOut, SpelledToken, ReasoningEffort } from './types.js';
 
-/** Runs `work`, which processes this many characters, and charges its event-loop time to the organization. */
+/**
+ * Runs `work`, which processes this many characters, and charges the event-loop time that it takes to the organization.
+ */
 export type Charged = <T>(characters: number, work: () => T) => T;
 
 /** The client on whose behalf a request is prepared or counted. */
@@ -28,7 +30,10 @@ export interface RequestContext {
   readonly charged?: Charged | undefined;
   /** Set for traced requests: headers that continue the trace at an upstream. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
-  /** Opens a memory reservation for parts of the response that are kept while it is being read. */
+  /**
+   * Opens a memory reservation for the parts of an upstream's response that are kept in memory while the response is
+   * being read.
+   */
   reserveBuffer?(): BufferReservation | undefined;
 }
 
@@ -38,7 +43,7 @@ export interface Provider {
   readonly contextWindow: number;
   /** Maximum output tokens of one response, even if the client requests more. */
   readonly maxOutputTokens: number;
-  /** `fp_` + 10 hex digits. The same fingerprint means the same arithmetic. */
+  /** `fp_` + 10 hex digits. Responses with the same fingerprint were computed with the same arithmetic. */
   readonly fingerprint: string;
   /** The reasoning efforts that change the prompt or the budget; ['none'] for a model without reasoning. */
   readonly efforts: readonly ReasoningEffort[];
@@ -90,7 +95,7 @@ export interface Vocabulary {
   spell(id: number): SpelledToken;
 }
 
-/** A prompt in the form used for comparisons by the prefix cache. */
+/** A prompt in the form in which the prefix cache compares prompts. */
 export interface PromptContent {
   /** One number per position: a token ID or, for a position of an image, a negative number from the image's hash. */
   readonly keys: Int32Array;
@@ -125,9 +130,9 @@ export interface PreparedGeneration {
    * that the model generated. Absent if there are none.
    */
   readonly replayed?: readonly string[] | undefined;
-  /** Returns the prompt in the form used for comparisons by the prefix cache. Absent for upstream models. */
+  /** Returns the prompt in the form in which the prefix cache compares prompts. Absent for upstream models. */
   readonly content?: (() => PromptContent) | undefined;
-  /** Absent if the request's KV pages are never kept on disk. */
+  /** The part of the prompt that was read from disk. Absent if the request's KV pages are never kept on disk. */
   readonly fromDisk?: FromDisk | undefined;
   /**
    * Paths of schema keywords that are ignored because they are not supported. They occur only in non-strict schemas.
@@ -136,9 +141,10 @@ export interface PreparedGeneration {
   /** Additional response headers that describe how the request is served. */
   readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
   /**
-   * Submits the request. `onEvent` is called on this thread, never before this returns: `started`, then each choice's
-   * events and its `finished`, or at any point `failed` in place of the rest. Throws ApiError (capacity_exhausted and
-   * others) synchronously. `responseId`: the stored response whose KV pages are kept with it.
+   * Submits the request. `onEvent` is called on this thread, and never before start() has returned: first with
+   * `started`, then with each choice's events and its `finished`. `failed` may occur at any point and is then the last
+   * event. Throws ApiError (capacity_exhausted and others) synchronously. `responseId`: the stored response with which
+   * the request's KV pages are kept.
    */
   start(onEvent: (event: GenerationEvent) => void, responseId?: string): RunningGeneration;
   /** Releases the request's resources. Must be called if start() is not called; harmless otherwise. Idempotent. */
@@ -197,6 +203,6 @@ export interface RunningGeneration {
 /** A problem with a model's chat template. */
 export interface TemplateProblem {
   readonly reason: string;
-  /** Whether the template cannot be used at all, in which case the model serves only /v1/completions. */
+  /** Whether the template cannot be used at all. If so, the model serves only /v1/completions. */
   readonly unusable: boolean;
 }

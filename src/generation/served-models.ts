@@ -24,7 +24,7 @@ export interface ServedModel {
   /** The model name in the client's request. It may be an alias, and responses repeat it. */
   readonly asked: string;
   readonly lifecycle: ModelDeprecation;
-  /** The defaults for parameters that a request does not set. */
+  /** The model's defaults for parameters that a request does not set. */
   readonly sampling: CatalogModel['sampling'];
   /**
    * Loads the model if it is unloaded, and waits for it. After that, ready() returns the provider, or throws if the
@@ -37,8 +37,8 @@ export interface ServedModel {
 }
 
 export class ServedModels {
-  // Keyed by engine as well as by model, because a reloaded model gets a new provider. WeakMaps, so that models and
-  // adapters that operators remove do not stay in memory.
+  // The providers are keyed by engine as well as by model, because a reloaded model gets a new provider. They are in
+  // WeakMaps, so that models and adapters that operators remove do not stay in memory.
   readonly #providers = new WeakMap<Engine, WeakMap<CatalogModel, LocalProvider>>();
   // Each model's description from the last time it was ready. Returned while the model is unloaded.
   readonly #known = new WeakMap<CatalogModel, Known>();
@@ -135,7 +135,8 @@ export class ServedModels {
   }
 
   /**
-   * Finds an adapter by NAME. If several models have an adapter with this name, returns the one that was added first.
+   * Finds an adapter by the NAME part of its name. If several models have an adapter with this name, returns the one
+   * that was added first.
    */
   #adapterNamed(name: string): PooledModel | undefined {
     return this.pool.adapters().find(({ model }) => model.adapter?.name === name);
@@ -334,7 +335,7 @@ function retired(asked: string, { successor }: ModelDeprecation): Error {
   );
 }
 
-/** Only a rough hint for clients, because the remaining loading time is unknown. */
+/** The Retry-After value is only a rough hint for clients, because the remaining loading time is unknown. */
 const LOAD_RETRY_MS = 5_000;
 
 type Ready = Extract<PooledModel['status'], { state: 'ready' }>;

@@ -1,5 +1,5 @@
-// Selects which reasoning from earlier turns is included in a model's prompt: the model's own reasoning, and reasoning
-// that the client sent unsealed. No side effects.
+// Selects which reasoning from earlier turns is included in a model's prompt: reasoning that this model wrote, and
+// reasoning that the client sent in plain text without a seal. No side effects.
 import type { LeftOut, Message, Thought } from './types.js';
 
 /** Separator between the reasoning blocks of one turn. */

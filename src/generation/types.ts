@@ -46,12 +46,12 @@ export interface ToolCall {
   arguments: string;
 } // `arguments`: JSON text as the model wrote it
 
-/** One reasoning block of an earlier turn. */
+/** One block of reasoning from an earlier turn. */
 export interface Thought {
   /** The block's text. Empty if only the upstream that returned the block can read it. */
   text: string;
   path: string; // path in the client's request
-  /** The model that wrote the block; null if the client sent it unsealed, in which case it is used for any model. */
+  /** The model that wrote the block; null if the client sent the block unsealed. Such a block is used for any model. */
   model: string | null;
   /**
    * The upstream that returned the block and, if the upstream's API has reasoning blocks, the original block. Null if
@@ -178,9 +178,12 @@ export interface GenerationRequest {
   model: string; // the public name in the request
   messages: Message[];
   raw?: RawPrompt | undefined; // replaces messages, which is then empty
-  /** Set if the request asks for vectors or scores (pooling.ts) instead of text. `inputs`: the number of inputs. */
+  /** Set if the request is for vectors or scores (pooling.ts) instead of text. `inputs`: the number of inputs. */
   pooling?: { readonly task: PoolingTask; readonly inputs: number; readonly dimensions: number | null } | undefined;
-  /** Set if the request asks `questions` questions with allowed answers (decisions.ts) instead of generating text. */
+  /**
+   * Set if the request has questions with allowed answers (decisions.ts) instead of generating text. `questions`: their
+   * number.
+   */
   decisions?: { readonly questions: number } | undefined;
   continueFinal: boolean; // continues the last assistant message instead of starting a new turn
   sampling: Sampling;
@@ -221,7 +224,7 @@ export interface GenerationRequest {
   prediction?: string | undefined;
   /** Additional tokens that end the response. */
   stopTokens?: readonly number[] | undefined;
-  /** Number of most likely tokens to report per prompt token in `prompt` events; null = no such events. */
+  /** For each prompt token, the number of most likely tokens to report in `prompt` events; null = no such events. */
   promptLogprobs?: number | null | undefined;
   /** Whether to report the IDs of generated tokens in `tokens` events. */
   returnTokens?: boolean | undefined;
@@ -257,8 +260,8 @@ export interface PromptLogprob extends SpelledToken {
 
 /**
  * Why a choice ended. `tool_calls`: the turn ended naturally and contains a complete call. `malformed_call`: a call has
- * invalid syntax and is cut off at that point. `repetition`: the output repeated itself. All but the first three count
- * as early ends.
+ * invalid syntax and is cut off at that point. `repetition`: the output repeated itself. All reasons but the first
+ * three count as early ends.
  */
 export type EndReason =
   | 'end_of_turn'
@@ -281,7 +284,7 @@ export interface Counted {
 }
 
 /**
- * Number of tokens of the request's prediction that the choice has repeated (`accepted`) and has not repeated
+ * Number of tokens in the request's prediction that the choice has repeated (`accepted`) and that it has not repeated
  * (`rejected`).
  */
 export interface PredictionCount {
@@ -315,8 +318,8 @@ export type GenerationEvent =
   // If requested: log probabilities of the prompt's tokens, starting at position `first`. The prompt's first token has
   // none. Emitted before all text.
   | { type: 'prompt'; first: number; logprobs: PromptLogprob[] }
-  // If requested: IDs of generated tokens, emitted before the text that starts with these tokens. Includes a token that
-  // ends the response.
+  // If requested: IDs of generated tokens, emitted before the first text that these tokens produce. Includes a token
+  // that ends the response.
   | { type: 'tokens'; choice: number; ids: number[] }
   // `tokens`: number of generated tokens that this event completes; 0 if it only releases held-back text.
   | {
@@ -336,8 +339,8 @@ export type GenerationEvent =
   // The concatenated deltas form the JSON text of an object, or a prefix of one.
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
-  // The events up to `continued` occur only if the server runs some of the tools itself (hosted-tools/hosted-run.ts).
-  // The model is writing a call of such a tool.
+  // This event and the following ones up to `continued` occur only if the server runs some of the tools itself
+  // (hosted-tools/hosted-run.ts). The model is writing a call to such a tool.
   | { type: 'hosted_called'; choice: number; tokens: number }
   // `query` is null if the call contains none. The next event of the choice is `search_finished`.
   | { type: 'search_started'; choice: number; query: string | null }
@@ -385,7 +388,10 @@ export type GenerationEvent =
       reasoningTokens: number;
       calls: number;
       timings: ChoiceTimings;
-      /** Absent if the request has no prediction, or if the prediction was not used. */
+      /**
+       * How much of the prediction was repeated. Absent if the request has no prediction or if the prediction was not
+       * used.
+       */
       prediction?: PredictionCount | undefined;
       counted?: Counted | undefined;
     }

@@ -21,7 +21,7 @@ export interface Mailer {
   readonly enabled: boolean;
   /** Queues an email. Never throws. */
   send(mail: Mail): void;
-  /** Resolves when the SMTP server has accepted the mail. Rejects with the reason otherwise. */
+  /** Resolves when the SMTP server has accepted the mail. Otherwise, rejects with the reason. */
   deliver(mail: Mail): Promise<void>;
   close(): void;
 }
@@ -41,7 +41,7 @@ export function openMailer({ smtp_url: url, from }: Config['mail'], log: Pick<Lo
     disableUrlAccess: true,
   });
   let waiting = 0;
-  // Passed as an object, so that the address is not parsed as a list or a display name.
+  // The address is passed as an object, so that it is not parsed as a list or as a display name.
   const deliver = async ({ to, subject, text }: Mail): Promise<void> => {
     if (waiting >= MAX_WAITING) throw new Error('the mail queue is full');
     waiting++;

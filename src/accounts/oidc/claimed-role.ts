@@ -5,7 +5,7 @@ import { ROLES } from '../../shared/wire/organizations.js';
 import type { Role } from '../../shared/wire/organizations.js';
 import { OidcRefusal } from './failures.js';
 
-/** Changes made by a sign-in; null = no change. */
+/** The changes that a sign-in makes; null = no change. */
 export interface ClaimedRole {
   readonly role: Role | null;
   readonly operator: boolean | null;

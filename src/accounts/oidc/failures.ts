@@ -1,4 +1,5 @@
-// Reasons why a provider sign-in can fail, as codes in the sign-in page's URL. The page contains the messages.
+// Reasons why a provider sign-in can fail, as codes that are passed in the sign-in page's URL. The page maps each code
+// to a message.
 
 export type OidcFailure =
   | 'unreachable' // the provider is unreachable
@@ -30,8 +31,8 @@ export class OidcRefusal extends Error {
 const MAX_REASON = 300;
 
 /**
- * The reason for a failure, for the log. Uses only error messages, because the attached provider responses may contain
- * tokens.
+ * Returns the reason for a failure, for the log. It consists only of error messages, because the attached provider
+ * responses may contain tokens.
  */
 export function reasonOf(error: unknown): string {
   const parts: string[] = [];

@@ -30,7 +30,7 @@ export interface Claims {
   /** Whether the provider has verified the email address. */
   readonly isEmailVerified: boolean;
   readonly name: string | null;
-  /** The claim of `oidc.roles` as received; undefined if there is none. */
+  /** The value of the claim that `oidc.roles` names, as received; undefined if the provider did not send it. */
   readonly role: unknown;
 }
 
@@ -99,13 +99,13 @@ export class OidcProvider {
     const rolePath = this.settings.roles?.claim;
     const roleOf = (document: unknown): unknown => (rolePath === undefined ? undefined : claimAt(document, rolePath));
     const isComplete = token['email'] !== undefined && (rolePath === undefined || roleOf(token) !== undefined);
-    // Many providers include the address or groups only in the user info response.
+    // Many providers include the email address or the groups only in the user info response.
     const more =
       isComplete || configuration.serverMetadata().userinfo_endpoint === undefined
         ? {}
         : await oidc.fetchUserInfo(configuration, tokens.access_token, token.sub);
     const claims: Record<string, unknown> = { ...more, ...token };
-    // The address and whether it is verified must come from the same document.
+    // The email address and its verification status must come from the same document.
     const { email, email_verified: seen } = (token['email'] === undefined ? more : token) as Record<string, unknown>;
     return {
       issuer: token.iss,
@@ -126,7 +126,7 @@ export class OidcProvider {
     try {
       return await configuration;
     } catch (error) {
-      // The next call retries. Until then, the previous metadata is used.
+      // The next call fetches the metadata again. Until that succeeds, the previous metadata is used.
       this.#known = known;
       if (known !== null) return known.configuration;
       throw error;

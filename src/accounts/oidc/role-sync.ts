@@ -22,8 +22,8 @@ export interface RoleSyncDeps {
 }
 
 /**
- * The organization is suspended or does not exist, or there are too many memberships for the organization or the
- * user.
+ * The organization is suspended or does not exist, or the organization or the user already has the maximum number of
+ * memberships.
  */
 const NOT_ASSIGNED: readonly string[] = ['organization_suspended', 'resource_not_found', 'too_many_entries'];
 
@@ -33,7 +33,7 @@ export class OidcRoleSync {
     private readonly deps: RoleSyncDeps,
   ) {}
 
-  /** `claim`: the claim as received. Throws OidcRefusal if the settings refuse the sign-in. */
+  /** `claim`: the claim's value as received. Throws OidcRefusal if the settings refuse the sign-in. */
   of(claim: unknown): ClaimedRole {
     const values = claimValues(claim);
     if (values === null)
@@ -48,7 +48,8 @@ export class OidcRoleSync {
   async organizationId(): Promise<string> {
     if (this.settings.organization !== null) return this.settings.organization;
     const { id, tenant } = await this.deps.organizations.ensureFirst();
-    // If the first organization has been deleted, the oldest remaining one may belong to anyone.
+    // If the first organization has been deleted, ensureFirst() returns the oldest remaining one, which may belong to
+    // anyone.
     if (tenant !== FIRST_ORGANIZATION_NUMBER)
       throw apiError(
         'resource_not_found',
@@ -93,5 +94,5 @@ export class OidcRoleSync {
   }
 }
 
-/** Actor of audit entries about changes that a claim causes. */
+/** The actor in audit entries about changes that a claim has caused. */
 export const providerActor = (ip: string): Actor => ({ type: 'identity_provider', id: null, email: null, ip });

@@ -1,10 +1,13 @@
-// Authenticated encryption of short values, and the encoding of the bound data. No side effects.
+// Authenticated encryption of short values, and the encoding of the data that is bound to them. No side effects.
 
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 
 const NONCE = 12;
 const TAG = 16;
-/** Maximum length of a value to decode. As large as a request body can be, and larger than any value created here. */
+/**
+ * Maximum length of a value to decode. It equals the maximum size of a request body, and no value created here is that
+ * long.
+ */
 const MAX_CHARACTERS = 64 * 1024 * 1024;
 
 /** Unambiguous encoding of a list of fields: each field is preceded by its length. */

@@ -7,8 +7,8 @@ export const SECRET_BYTES = 32;
 /** Keys derived from one secret. */
 export interface SealingKey {
   /**
-   * Derived from the secret, so that it does not depend on the key's position in the list. Two keys may have the same
-   * ID.
+   * The key's ID. It is derived from the secret and therefore does not depend on the key's position in the list. Two
+   * keys may have the same ID.
    */
   readonly id: number;
   readonly thinkingSignature: Buffer;
@@ -25,7 +25,7 @@ export class KeyRing {
   readonly current: SealingKey;
   readonly #byId = new Map<number, SealingKey[]>();
 
-  /** `secrets`: at least one, each 32 bytes long, starting with the current one. */
+  /** `secrets`: at least one secret of 32 bytes; the current one comes first. */
   constructor(secrets: readonly Uint8Array[]) {
     const keys = secrets.map(deriveKey);
     const [current] = keys;

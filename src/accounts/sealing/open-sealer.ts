@@ -14,7 +14,7 @@ export async function openKeyRing(state: SealerState, configured: readonly strin
 
 /**
  * For commands: returns the servers' key ring without changing their state. Throws StartError if `configured` is empty
- * although the servers use configured keys, or the other way round.
+ * although the servers use configured keys, or if it is not empty although they use a generated key.
  */
 export async function storedKeyRing(state: SealerState, configured: readonly string[]): Promise<KeyRing> {
   const given = configured.map(parseKey);

@@ -1,5 +1,5 @@
 // Converts a text and its origin to the JSON that a sealed value contains, and back. If a member of the upstream's
-// block is equal to the text, the JSON contains only that member's name. No side effects.
+// block is equal to the text, the JSON contains that member's name instead of its value. No side effects.
 import { parseExact, stringifyExact, withMembers } from '../../shared/exact-json.js';
 import type { SealedOrigin } from './sealer.js';
 

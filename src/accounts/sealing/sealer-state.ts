@@ -23,7 +23,7 @@ export interface SealerState {
   knownModels(models: readonly string[]): Promise<readonly string[]>;
 }
 
-/** A replaced key stays valid for verification for at least 30 days. */
+/** How long a replaced key stays valid for verification: at least 30 days. */
 export const GRACE_MS = 31 * 24 * 3_600_000;
 const MAX_MODEL_NAMES = 1_000;
 

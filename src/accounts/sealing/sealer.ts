@@ -31,8 +31,8 @@ export interface OpenedThinking extends Unsealed {
 }
 
 /**
- * `compaction`: a summary that stands for the items it summarizes. `contextSummary`: a summary that replaces all items
- * before it.
+ * `compaction`: a summary that replaces the items that it summarizes. `contextSummary`: a summary that replaces all
+ * preceding items.
  */
 export type SealKind = 'reasoning' | 'compaction' | 'contextSummary';
 

@@ -20,7 +20,7 @@ export type SecretPurpose =
 export interface OpenedSecret {
   readonly text: string;
   /**
-   * Whether the value is encrypted with the current key. If not, it must be re-encrypted before the old key is
+   * Whether the value is encrypted with the current key. If it is not, it must be re-encrypted before its key is
    * removed.
    */
   readonly current: boolean;

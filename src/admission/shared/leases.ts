@@ -43,7 +43,7 @@ const AT_ONCE = 250;
 const MAX_UNSETTLED = 50_000;
 
 export class Leases {
-  // ActiveSet rather than Map, because every request is added to both and removed from both.
+  // Each is an ActiveSet rather than a Map, because every request is added to and removed from both sets.
   readonly #open = new ActiveSet<Lease>();
   readonly #unsettled = new ActiveSet<Unsettled>();
   #evicted = 0; // number of dropped ends
@@ -82,7 +82,8 @@ export class Leases {
   }
 
   /**
-   * Handles a reservation whose outcome is unknown. If Redis has recorded it, it is refunded after the next reconnect.
+   * Handles a reservation for which no reply arrived, so that its outcome is unknown. If Redis has recorded it, it is
+   * refunded after the next reconnect.
    */
   doubt(settlement: Settlement): void {
     this.#await(settlement);

@@ -8,7 +8,9 @@ import type { ErrorFormat } from '../../shared/errors.js';
 
 const MINUTE_US = 60_000_000;
 
-/** Times until the buckets are full, in µs, the number of unfinished requests, and the mean request duration in ms. */
+/**
+ * Times until the buckets are full, in µs, the number of unfinished requests, and the mean duration of a request in ms.
+ */
 export interface LimitSnapshot {
   rpmUs: number;
   tpmUs: number;
@@ -16,7 +18,7 @@ export interface LimitSnapshot {
   meanMs: number;
 }
 
-/** Reads four values per limit scope, as returned by the scripts. */
+/** Reads the four values that the scripts return for each limit scope. */
 export function readSnapshots(answer: readonly unknown[], from: number): LimitSnapshot[] {
   const seen: LimitSnapshot[] = [];
   for (let at = from; at + 3 < answer.length; at += 4) {

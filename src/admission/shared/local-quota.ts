@@ -88,8 +88,8 @@ export class LocalQuota {
       if ([rpm, tpm, concurrency].some((limit) => limit !== null && this.options.processes.part(limit) === 0))
         throw noPart(owner, model);
     }
-    // Passed as an estimate, so that a prompt larger than this process's share is admitted by taking the whole share.
-    // Later requests wait until the share has refilled.
+    // The token count is passed as an estimate, so that a prompt larger than this process's share is admitted by taking
+    // the whole share. Later requests wait until the share has refilled.
     return this.local.reserve({
       ...request,
       identity: { ...identity, monthlyTokenCap: null },
@@ -124,7 +124,7 @@ export class LocalQuota {
     };
   }
 
-  /** Visits every record whose buckets are not full. Walks the whole table. */
+  /** Visits every record with a bucket that is not full. Walks the whole table. */
   forEachAhead(visit: (key: Int32Array, rpmUs: number, tpmUs: number) => void): void {
     this.#table.forEachAhead(process.hrtime.bigint(), (key, rpm, tpm) =>
       visit(key, Number(rpm) / 1000, Number(tpm) / 1000),
@@ -137,7 +137,8 @@ export class LocalQuota {
   }
 
   /**
-   * Returns a promise if the cap cannot be checked yet. This process may use its share of the month's remaining tokens.
+   * Checks the monthly cap: this process may use its share of the month's remaining tokens. Returns a promise if the
+   * cap cannot be checked yet.
    */
   #checkCap({ monthlyTokenCap: cap, organizationId, ...identity }: Limited, model: string): Promise<void> | null {
     if (cap === null) return null;
@@ -157,7 +158,7 @@ export class LocalQuota {
   }
 }
 
-/** `what`: the consequence, as a clause of the error message. */
+/** `what`: what happens as a result, as a clause of the error message. */
 export const unreachable = (what: string): ApiError =>
   apiError(
     'capacity_exhausted',

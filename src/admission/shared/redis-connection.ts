@@ -10,7 +10,9 @@ import { Redis } from 'ioredis';
 import { ActiveSet } from '../../shared/active-set.js';
 import { SCRIPTS, type ScriptName } from './scripts.js';
 
-/** No reply was received, so it is unknown whether the call was executed. The message is for the log. */
+/**
+ * Thrown if no reply was received, so that it is unknown whether Redis executed the call. The message is for the log.
+ */
 export class ConnectionLost extends Error {
   constructor(reason: string) {
     super(reason);
@@ -86,7 +88,7 @@ export class RedisConnection {
     return this.#up;
   }
 
-  /** Whether calls can be sent, because the connection is up or still attaching. */
+  /** Whether calls can be sent. This is the case if the connection is up or attach() is running. */
   get connected(): boolean {
     return this.#redis !== null;
   }
@@ -117,8 +119,8 @@ export class RedisConnection {
         over('failed');
         reject(error);
       };
-      // A busy event loop runs timers before it reads its sockets. With setImmediate, a reply that has already arrived
-      // can still be read.
+      // A busy event loop runs timers before it reads its sockets. setImmediate defers the check, so that a reply that
+      // has already arrived is read first.
       const timer = setTimeout(
         () =>
           setImmediate(() => {

@@ -67,11 +67,11 @@ end
 `;
 
 /**
- * Keys: processes, month, then the bucket and leases of each limit scope. Arguments: ID, n, lease in ms, tokens wanted,
- * the prompt's tokens or -1 for an estimate, cap or -1, then each scope's limits (concurrency, rpm, tpm; -1 = off).
- * Returns the verdict, the scope (starting at 1), the number of processes, the month's tokens, then for each scope the
- * times in µs until its buckets are full, its count and its mean duration. If the reservation was made, the values
- * include it.
+ * Reserves a request. Keys: processes, month, then the bucket and leases of each limit scope. Arguments: ID, n, lease
+ * in ms, tokens wanted, the prompt's tokens or -1 for an estimate, cap or -1, then each scope's limits (concurrency,
+ * rpm, tpm; -1 = off). Returns the verdict, the scope (starting at 1), the number of processes, the month's tokens,
+ * then for each scope the times in µs until its buckets are full, its count and its mean duration. If the reservation
+ * was made, the values include it.
  */
 const RESERVE = `${HEAD}
 local id, n, lease, wanted, prompt, cap = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -121,10 +121,10 @@ return answer
 `;
 
 /**
- * Keys: month, then the bucket and leases of each limit scope. Arguments: ID, n, whether this is a repetition, the
- * month's tokens, the duration in ms or -1, then for each scope: the rpm limit if its request is refunded, otherwise
- * -1; tokens to return (negative: to take); the tpm limit or -1. Scopes whose lease is gone are skipped, so nothing is
- * returned twice.
+ * Settles a reservation. Keys: month, then the bucket and leases of each limit scope. Arguments: ID, n, whether this is
+ * a repetition, the month's tokens, the duration in ms or -1, then for each scope: the rpm limit if its request is
+ * refunded, otherwise -1; tokens to return (negative: to take); the tpm limit or -1. Scopes whose lease is gone are
+ * skipped, so nothing is returned twice.
  */
 const SETTLE = `${HEAD}
 local id, n, again, tokens, took = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -149,7 +149,10 @@ if tokens > 0 and (held > 0 or not again) and redis.call('EXISTS', KEYS[1]) == 1
 return held
 `;
 
-/** Keys: the bucket and leases of each limit scope. Returns the same values as RESERVE, starting with the fifth. */
+/**
+ * Reads the state of the limits. Keys: the bucket and leases of each limit scope. Returns the same values as RESERVE,
+ * starting with the fifth.
+ */
 const LOOK = `${HEAD}
 local answer = {}
 for g = 1, #KEYS / 2 do
@@ -162,15 +165,16 @@ end
 return answer
 `;
 
-/**
- * Keys: leases. Arguments: lease in ms, then an ID and its n for each key. Renews the leases and creates missing ones.
- */
+/** Renews leases and creates missing ones. Keys: leases. Arguments: lease in ms, then an ID and its n for each key. */
 const HOLD = `${HEAD}
 for at, key in ipairs(KEYS) do hold(key, ARGV[2 * at], tonumber(ARGV[2 * at + 1]), tonumber(ARGV[1])) end
 return #KEYS
 `;
 
-/** Keys: buckets. Arguments: for each key, the minimum times in µs until each of its two buckets is full. */
+/**
+ * Raises the times at which buckets will be full to at least the given ones. Keys: buckets. Arguments: for each key,
+ * the minimum times in µs until each of its two buckets is full.
+ */
 const FLOOR = `${HEAD}
 for at, key in ipairs(KEYS) do
   local r, t, m = bucket(key)
@@ -180,8 +184,8 @@ return #KEYS
 `;
 
 /**
- * Keys: processes. Arguments: this process, lease in ms. Returns the time, 1 if the process was not registered, and all
- * live processes.
+ * Registers this process or renews its registration. Keys: processes. Arguments: this process, lease in ms. Returns the
+ * time, 1 if the process was not registered, and all live processes.
  */
 const JOIN = `${HEAD}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', text(now))
@@ -193,22 +197,25 @@ table.insert(all, 1, text(now))
 return all
 `;
 
-/** Keys: processes. Arguments: this process. */
+/** Removes this process. Keys: processes. Arguments: this process. */
 const LEAVE = "return redis.call('ZREM', KEYS[1], ARGV[1])";
 
 /**
- * Keys: month. Arguments: how long the counter is kept, in ms. Starts counting the tokens of requests that are settled
- * after this call.
+ * Starts counting the tokens of requests that are settled after this call. Keys: month. Arguments: how long the counter
+ * is kept, in ms.
  */
 const CLAIM_MONTH = `
 redis.call('HSETNX', KEYS[1], 'used', 0)
 return redis.call('PEXPIRE', KEYS[1], ARGV[1])
 `;
 
-/** Keys: month. Arguments: the month's stored tokens. */
+/** Sets the stored usage at which a month's counter starts. Keys: month. Arguments: the month's stored tokens. */
 const BEGIN_MONTH = "return redis.call('HSETNX', KEYS[1], 'base', ARGV[1])";
 
-/** Keys: months. Arguments: for each month, the tokens used while Redis was unreachable. */
+/**
+ * Adds tokens to months' counters. Keys: months. Arguments: for each month, the tokens used while Redis was
+ * unreachable.
+ */
 const ADD_MONTHS = `
 for at, key in ipairs(KEYS) do if redis.call('EXISTS', key) == 1 then redis.call('HINCRBY', key, 'used', ARGV[at]) end end
 return #KEYS

@@ -68,7 +68,10 @@ const MONTH_MS = 33 * 86_400_000;
 const FLOORS_AT_ONCE = 250;
 /** Maximum number of organizations whose monthly tokens are kept until Redis is reachable again. */
 const MAX_MONTHS = 100_000;
-/** Maximum number of buckets remembered individually. If there are more, all buckets are sent. */
+/**
+ * Maximum number of used buckets that are remembered individually while Redis is unreachable. If there are more, all
+ * buckets are sent after the reconnect.
+ */
 const MAX_TOUCHED = 131_072;
 
 export class SharedAdmission implements Admission {
@@ -81,7 +84,7 @@ export class SharedAdmission implements Admission {
   /** Tokens used while Redis was unreachable, by the Redis key of the month. */
   readonly #unreported = new Map<string, number>();
   readonly #beginning = new Map<string, Promise<void>>();
-  /** Buckets used while Redis was unreachable. Their state is sent after the reconnect. */
+  /** Buckets from which requests took while Redis was unreachable. Their state is sent to Redis after the reconnect. */
   readonly #touched = new Set<string>();
   #beat: NodeJS.Timeout | null = null;
   #renewing = false;
@@ -184,7 +187,7 @@ export class SharedAdmission implements Admission {
         if (this.options.thread === 0)
           await this.#connection.run('leave', [this.#keys.processes], [this.options.process]);
       } catch {
-        // ignored, because the leases expire on their own
+        // errors are ignored, because the leases expire on their own
       }
     }
     await this.#connection.close();
@@ -261,7 +264,10 @@ export class SharedAdmission implements Admission {
     });
   }
 
-  /** Applies the policy for when Redis is unreachable. Throws or rejects with ApiError 429 or 503. */
+  /**
+   * Admits or rejects a request while Redis is unreachable, according to `redis.when_unavailable`. Throws or rejects
+   * with ApiError 429 or 503.
+   */
   #reserveAway(request: ReserveRequest): Reservation | Promise<Reservation> {
     if (this.options.redis.when_unavailable === 'refuse')
       throw unreachable('this server is configured to reject requests in that case');
@@ -366,7 +372,7 @@ export class SharedAdmission implements Admission {
     const { owner, limits } = scopes[which] as LimitScope;
     const { count, meanMs } = seen[which] as LimitSnapshot;
     const [places, rpm, tpm] = [limits.concurrency ?? 0, limits.rpm ?? 0, limits.tpm ?? 0];
-    // The time until all buckets have enough for the request, not only the bucket that rejected it first.
+    // Returns the time until every bucket has enough for the request, not only the bucket that rejected it first.
     const wait = Math.max(
       1,
       ...scopes.flatMap(({ limits: their }, at) => {
@@ -446,7 +452,7 @@ export class SharedAdmission implements Admission {
     return { fresh: fresh === 1, all };
   }
 
-  /** Periodically renews this process's registration and, with `leases`, its open leases. */
+  /** Periodically renews this process's registration and, if `leases` is true, its open leases. */
   async #renew(leases: boolean): Promise<void> {
     if (this.#renewing || !this.#connection.up) return;
     this.#renewing = true;
@@ -455,7 +461,7 @@ export class SharedAdmission implements Admission {
       this.#processes.see(all);
       if (leases) await this.#leases.renew();
     } catch {
-      // ignored, because a lost connection is reported elsewhere
+      // errors are ignored, because a lost connection is reported elsewhere
     } finally {
       this.#renewing = false;
     }
@@ -488,8 +494,8 @@ export class SharedAdmission implements Admission {
   }
 
   /**
-   * Sends all state that Redis may lack: leases, settlements and buckets. With `every`, sends all buckets that are not
-   * full; otherwise, sends only buckets that were used while Redis was unreachable.
+   * Sends all state that Redis may lack: leases, settlements and buckets. If `every` is true, sends all buckets that
+   * are not full; otherwise, sends only the buckets that were used while Redis was unreachable.
    */
   async #reportAll(every: boolean): Promise<void> {
     const ahead: [string, number, number][] = [];

@@ -205,7 +205,10 @@ function refused(response: IncomingMessage, status: number, settle: (failure: Er
   );
 }
 
-/** The error message in a server's response. Without one, returns the response's text or a message with the status. */
+/**
+ * Returns the error message in a server's response. If there is none, returns the response's text or a message with the
+ * status.
+ */
 export function refusal(text: string, status: number): string {
   try {
     const { error, message } = JSON.parse(text) as { error?: WireError | string; message?: string };

@@ -22,7 +22,7 @@ export class ConcurrencySlots {
     });
   }
 
-  /** Returns a slot. It goes to the request that has waited longest, if any. */
+  /** Frees a slot. If requests are waiting, the one that has waited longest gets it. */
   leave(): void {
     const next = this.#waiting[this.#head];
     if (next === undefined) {

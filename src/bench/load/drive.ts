@@ -79,7 +79,7 @@ export class Drive {
     };
   }
 
-  /** Stops starting requests, and cancels requests that are running or waiting for a slot. */
+  /** Starts no further requests, and cancels requests that are running or waiting for a slot. */
   stop(): void {
     this.#ledger.spend();
     this.#halt.abort();
@@ -210,6 +210,6 @@ export class Drive {
   }
 }
 
-/** This thread's share of `total`. The remainder goes to the first few threads. */
+/** Returns this thread's share of `total`. The remainder of the division goes to the first few threads, one each. */
 const portion = (total: number, { index, count }: Share): number =>
   Math.floor(total / count) + (index < total % count ? 1 : 0);

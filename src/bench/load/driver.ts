@@ -103,7 +103,7 @@ function joined(results: readonly DriveResult[]): Pick<LoadResult, 'records' | '
     records,
     client: {
       utilization: Math.max(...results.map(({ utilization }) => utilization)),
-      // Measured per process, so every thread reports the same total.
+      // CPU time is measured for the whole process, so every thread reports the same total.
       cpuSeconds: Math.max(...results.map(({ cpuSeconds }) => cpuSeconds)),
       lagP99: lags.length === 0 ? 0 : percentileOf(lags, 99),
     },

@@ -113,8 +113,8 @@ function measured(asked: readonly RequestRecord[], failures: number, { metric, p
     const all = [...values, ...Array.from({ length: failures }, () => Infinity)].sort((a, b) => a - b);
     return all.length === 0 ? null : percentileOf(all, percentile);
   }
-  // Failed requests have no inter-token latencies. Each failed request counts as having as many of them as an average
-  // completed request, all of them over the limit, which raises the percentile accordingly.
+  // Failed requests have no inter-token latencies. Each failed request is counted as if it had as many inter-token
+  // latencies as an average completed request, all of them over the limit, which raises the percentile accordingly.
   const share = (fine.length / asked.length) * 100;
   if (percentile > share) return Infinity;
   const gaps = pooledGaps(fine);

@@ -1,5 +1,6 @@
 // Determines the server properties that a load test needs: the model, the token counts of common words, and the name of
-// the output-limit parameter. To do so, it sends a few unmeasured requests, which also check that the server works.
+// the output-limit parameter. To do so, it sends a few requests that are not measured. They also verify that the server
+// works.
 
 import { LoadClient, refusal } from './client.js';
 import type { Asked } from './client.js';
@@ -10,7 +11,7 @@ import type { Target, TextMeasure, Turn, WorkloadSpec } from './types.js';
 const ANSWER_WITHIN_MS = 30_000;
 /** Number of words whose token counts are measured individually if some words are not single tokens. */
 const MEASURED_WORDS = 40;
-/** In the responses format, hosted models do not accept an output limit below this. */
+/** The smallest output limit that hosted models accept in the responses format. */
 const PROBE_TOKENS = 16;
 
 /** Adds `/v1` to a URL without a path. Throws LoadError. */
@@ -60,7 +61,7 @@ export async function modelsOf(url: string, headers: Readonly<Record<string, str
   return names;
 }
 
-/** The parts of a workload's prompts other than the generated texts. */
+/** The parts of a workload's prompts that are not generated text. */
 interface Around {
   readonly system: string | null;
   readonly schema: Turn['schema'];
@@ -92,7 +93,8 @@ export async function prepare(
       },
     };
   if (counted === null) return { target: ready, measure: UNMEASURED };
-  // Without a tokenizer, the token count per word is derived from a prompt with a hundred additional words.
+  // If the server has no tokenizer endpoint, the number of tokens per word is derived from the token count of a prompt
+  // with a hundred additional words.
   const many = [...few, ...WORDS.slice(20, 120)];
   const { asked: longer } = await probe(ready, many, around);
   const perWord = Math.max(0.25, ((longer.answer.promptTokens ?? counted + 100) - counted) / 100);
@@ -137,8 +139,8 @@ async function probe(
 }
 
 /**
- * Token counts of words with a preceding space. Covers all words if each is a single token, otherwise only the first
- * few. Null if the server has no tokenizer endpoint.
+ * Returns the token counts of words with a preceding space: of all words if each of them is a single token, otherwise
+ * only of the first few. Null if the server has no tokenizer endpoint.
  */
 async function measuredWords(target: Target): Promise<number[] | null> {
   const url = `${target.url.replace(/\/v1$/, '')}/tokenize`;

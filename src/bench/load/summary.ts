@@ -78,7 +78,7 @@ function errorsOf(records: readonly RequestRecord[]): Summary['errors'] {
   return errors;
 }
 
-/** Mean over time and maximum of the number of requests in flight, that is, sent but not finished. */
+/** The time-weighted mean and the maximum of the number of requests in flight, that is, sent but not finished. */
 function concurrencyOf(records: readonly RequestRecord[], durationMs: number): { mean: number; peak: number } {
   const begins = ascending(records.map(({ sent }) => sent));
   const ends = ascending(records.map(({ end }) => end));
@@ -91,9 +91,12 @@ function concurrencyOf(records: readonly RequestRecord[], durationMs: number): {
   return { mean: durationMs > 0 ? busy / durationMs : 0, peak };
 }
 
-/** Above this utilization, the client itself may be the bottleneck. */
+/** Above this utilization of its busiest thread, the client itself may be the bottleneck. */
 const BUSY = 0.8;
-/** If responses are shorter than this fraction of the requested length, the server appears faster than it is. */
+/**
+ * If responses are shorter than this fraction of the requested length, the report warns that the server appears faster
+ * than it is.
+ */
 const SHORT = 0.9;
 
 type Figures = Omit<Summary, 'doubts'>;

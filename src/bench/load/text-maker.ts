@@ -15,7 +15,7 @@ export const WORDS: readonly string[] = (
   'morning evening story letter door window table market bridge city field forest island mountain'
 ).split(' ');
 
-/** Used if no token counts are known, in which case every word counts as one token. */
+/** Used if the token counts of words are unknown. Every word then counts as one token. */
 export const UNMEASURED: TextMeasure = { tokens: WORDS.map(() => 1), overhead: 0, exact: false };
 
 export class TextMaker {
@@ -33,8 +33,8 @@ export class TextMaker {
   }
 
   /**
-   * A text of `tokens` tokens, or one token fewer if no word is short enough to fit exactly. It contains at least one
-   * word.
+   * Returns a text of `tokens` tokens, or of one token fewer if no word is short enough to fit exactly. It contains at
+   * least one word.
    */
   text(tokens: number, ...seed: readonly [number, ...number[]]): string {
     const draws = drawsFrom(seedOf(...seed));

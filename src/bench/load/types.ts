@@ -11,7 +11,7 @@ export interface Target {
   readonly url: string;
   readonly dialect: Dialect;
   readonly model: string;
-  /** Sent in addition to content-type and accept. An API key goes into the `authorization` header. */
+  /** Headers that are sent in addition to content-type and accept. An API key goes into the `authorization` header. */
   readonly headers: Readonly<Record<string, string>>;
   /** Fields added to every body, such as sampling settings. They override the dialect's fields. */
   readonly body: Readonly<Record<string, unknown>>;
@@ -20,7 +20,10 @@ export interface Target {
    * length.
    */
   readonly ignoreEos: boolean;
-  /** Name of the output limit in the chat dialect. Servers accept one of two names; prepare.ts determines which. */
+  /**
+   * Name of the field that limits the output in the chat dialect. Servers accept one of two names; prepare.ts
+   * determines which.
+   */
   readonly capField: 'max_tokens' | 'max_completion_tokens';
   /** A request that takes longer than this counts as failed (`timeout`). */
   readonly timeoutMs: number;
@@ -66,8 +69,8 @@ export interface TraceRow {
   readonly promptTokens: number;
   readonly outputTokens: number;
   /**
-   * Numbers of the prompt's blocks, in order. Blocks with the same number get the same text, which reproduces shared
-   * prefixes.
+   * The numbers that identify the prompt's blocks, in order. Blocks with the same number get the same text, which
+   * reproduces shared prefixes.
    */
   readonly blocks?: readonly number[];
 }
@@ -163,7 +166,7 @@ export interface RequestRecord {
   /** When the request was due. Latencies count from this time, which avoids coordinated omission. */
   readonly intended: number;
   readonly sent: number;
-  /** Times of the status line and of the first event with output; null if they did not arrive. */
+  /** Arrival times of the status line and of the first event with output; null if it did not arrive. */
   readonly headers: number | null;
   readonly firstToken: number | null;
   readonly end: number;
@@ -179,7 +182,7 @@ export interface RequestRecord {
   readonly outputTokens: number | null;
 }
 
-/** The client's own performance, which shows whether it was the bottleneck. */
+/** Measurements of the client itself, which show whether it was the bottleneck. */
 export interface ClientFigures {
   /** Utilization of the busiest thread, from 0 to 1; 1 means that it was never idle. */
   readonly utilization: number;
@@ -191,7 +194,7 @@ export interface ClientFigures {
 export interface LoadResult {
   /** Records, in the order in which the requests ended. */
   readonly records: readonly RequestRecord[];
-  /** Epoch milliseconds of the start of the run. */
+  /** The start of the run, in milliseconds since the Unix epoch. */
   readonly startedAt: number;
   readonly endedMs: number;
   readonly client: ClientFigures;
@@ -202,7 +205,7 @@ export interface LoadResult {
 export interface LoadProgress {
   readonly elapsedMs: number;
   readonly phase: 'warmup' | 'measured' | 'ending';
-  /** Counts over both phases, warm-up and measurement. */
+  /** Counts of requests over both phases, warm-up and measurement. */
   readonly sent: number;
   readonly answered: number;
   readonly failed: number;

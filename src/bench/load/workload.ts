@@ -75,7 +75,7 @@ function trace(spec: Trace, maker: TextMaker): Workload {
   const textOf = (row: TraceRow, n: number): string => {
     let text = '';
     let left = Math.max(1, row.promptTokens - maker.overhead);
-    // The last block is rarely full. Its text is a prefix of the full block's text.
+    // The prompt's last block is usually incomplete. Its text is then a prefix of the text of the complete block.
     for (const block of row.blocks ?? []) {
       if (left <= 0) break;
       text += maker.text(Math.min(left, blockTokens), seed, BLOCK, block);

@@ -1,5 +1,5 @@
-// Messages between the server and the child process that generates its load. The server holds the engine's lease, and
-// the child asks the server to make changes.
+// Messages between the server and the child process that generates its load. The server holds the engine's lease. The
+// child sends it requests to change the engine's settings.
 
 import type { TuneRun, TuneSettings } from '../../shared/wire/tuning.js';
 import type { TuneTarget, TuneWorkload } from './load.js';
@@ -19,7 +19,7 @@ export interface ChildStart {
 
 export type ToChild =
   | ChildStart
-  /** The reply to a request: null if the request was carried out, otherwise the reason why it was not. */
+  /** The reply to a request: null if the request succeeded, otherwise the reason why it failed. */
   | { readonly type: 'answer'; readonly number: number; readonly error: string | null }
   /** Stop the run. */
   | { readonly type: 'stop' }

@@ -31,7 +31,7 @@ interface Fitted {
 export class GaussianProcess {
   private constructor(private readonly fitted: Fitted) {}
 
-  /** `start`: hyperparameters from an earlier fit to fewer points, where the optimization starts. */
+  /** `start`: the hyperparameters from which the optimization starts, taken from an earlier fit to fewer points. */
   static fit(
     inputs: readonly (readonly number[])[],
     outputs: readonly number[],
@@ -116,7 +116,8 @@ function density(inputs: readonly (readonly number[])[], values: Float64Array, l
 }
 
 /**
- * The lower triangle, computed in place. A pivot that rounding has made negative is replaced by a tiny positive one.
+ * Computes the lower triangle of the Cholesky factor in place. A pivot that rounding has made negative is replaced by a
+ * tiny positive one.
  */
 function cholesky(matrix: Float64Array, n: number): Float64Array {
   for (let j = 0; j < n; j++) {
@@ -151,7 +152,10 @@ function solve(factor: Float64Array, values: Float64Array): Float64Array {
   return b;
 }
 
-/** Coordinate ascent. Steps grow after a success and shrink after a failure. */
+/**
+ * Coordinate ascent. The step size of a coordinate grows after a step that improves the result and shrinks after one
+ * that does not.
+ */
 function climb(start: Logs, step: number, heightAt: (logs: Logs) => number): number[] {
   const at = [...start];
   let height = heightAt(at);

@@ -25,7 +25,10 @@ export interface TuneTarget {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** `rows`: from a trace or from recent requests. Blocks with equal numbers produce equal text. */
+/**
+ * `rows`: the lengths and prefix blocks of a trace's requests or of recent requests. Blocks with the same number
+ * produce the same text.
+ */
 export type TuneWorkload =
   | { readonly kind: 'fixed'; readonly promptTokens: number; readonly outputTokens: number }
   | { readonly kind: 'rows'; readonly rows: readonly TraceRow[]; readonly blockTokens: number };
@@ -144,8 +147,8 @@ function measurementOf(
 ): Measurement {
   const summary = summarize(result, run, objectives);
   const { requests, ttft, itl, verdicts, errors } = summary;
-  // Only the time under steady load counts, because the server does not limit the rate once the load decreases at the
-  // end.
+  // Only requests that end within the measured time are counted. After it, no new requests are sent, so the rate of
+  // completed requests would reflect the decreasing load, not the server's capacity.
   const from = Math.min(...result.records.filter(({ phase }) => phase === 'measured').map(({ intended }) => intended));
   const until = from + seconds * 1000;
   const spanS = Math.max(0.001, (Math.min(until, result.endedMs) - from) / 1000);

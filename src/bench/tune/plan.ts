@@ -21,7 +21,7 @@ export interface TunePlan {
   readonly apply: boolean;
 }
 
-/** Minimum number of measurements needed for a result. */
+/** Minimum number of measurements in a run. With fewer, no result can be derived. */
 export const MIN_TRIALS = 16;
 export const MAX_TRIALS = 120;
 export const MAX_TRIAL_S = 300;

@@ -36,7 +36,10 @@ export interface Measurement {
   readonly errors: Readonly<Record<string, number>>;
 }
 
-/** `load`: in the unit of the load's kind. Rejects if measuring is impossible or `signal` is aborted. */
+/**
+ * `load`: the load to generate, in the unit of the plan's kind of load. Rejects if measuring is impossible or `signal`
+ * is aborted.
+ */
 export type Measure = (asked: {
   readonly load: number;
   readonly seed: number;

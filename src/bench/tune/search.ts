@@ -15,7 +15,7 @@ export interface Observation {
   readonly throughput: number;
   /** Completed requests that met every objective, per second. */
   readonly goodput: number;
-  /** For each objective, the measured value divided by the limit. Above 1, the objective is missed. */
+  /** For each objective, the measured value divided by the limit. If it is above 1, the objective is missed. */
   readonly ratios: readonly number[];
   /**
    * Whether the measurement ended early because objectives were missed. If so, its throughput is meaningless and its
@@ -51,11 +51,11 @@ const ANEW = 8;
 const MAX_LOG_RATIO = 1.5;
 /** Points with at least this probability count as feasible. */
 const LIKELY = 0.5;
-/** Minimum probability for an unmeasured point to be the predicted best. */
+/** Minimum probability of meeting the objectives for an unmeasured point to be chosen as the predicted best. */
 const SURE = 0.8;
 /**
- * Lower bound for the fraction of good requests. Smaller fractions are raised to this value, so that they are treated
- * alike.
+ * Lower bound for the fraction of good requests. Smaller fractions are raised to this value, so that the model does not
+ * distinguish between them.
  */
 const MIN_SHARE = 0.05;
 
@@ -142,8 +142,8 @@ export class Search {
             (sum, { throughput, goodput }) => sum + Math.log(throughput * shareOf({ throughput, goodput })),
             0,
           ) / runs.length;
-        // Points are ranked by the model's prediction, which takes neighboring points into account, so that one lucky
-        // run does not win.
+        // Points are ranked by the model's prediction, which takes neighboring points into account, so that a single
+        // lucky measurement is not ranked first.
         return [{ point, worth: models === null ? measured : worth(models, this.space.unit(point)) }];
       })
       .sort((a, b) => b.worth - a.worth)

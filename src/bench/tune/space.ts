@@ -63,7 +63,7 @@ export class Space {
     return Array.from({ length: count }, (_, at) => this.point(columns.map((column) => column[at] as number)));
   }
 
-  /** Every combination of `steps` values per setting, including both ends of each range. */
+  /** Yields every combination of `steps` values per setting. The values include both ends of each setting's range. */
   grid(steps: Readonly<Record<string, number>>): Point[] {
     let points: number[][] = [[]];
     for (const { name } of this.knobs) {

@@ -1,6 +1,6 @@
 // One tuning run: measures the current settings, searches for better ones, measures the best candidates again,
-// alternating with the current settings, and derives a result. The engine is leased throughout, and its previous
-// settings are restored however the run ends.
+// alternating with the current settings, and derives a result. The engine is leased for the whole run, and its previous
+// settings are restored no matter how the run ends.
 
 import { repeatedOf } from '../load/distribution.js';
 import type {
@@ -118,8 +118,8 @@ class Tuning {
   async #confirmed(asIs: Point): Promise<{ current: TunePick | null; best: TunePick | null }> {
     const asTheyAre = (point: Point | undefined): Runs | null =>
       point === undefined ? null : { settings: this.deps.engine.before, load: this.#loadOf(point), trials: [] };
-    // Only a few loads were measured with the current settings, so a model fitted to all measurements predicts their
-    // best load more accurately.
+    // Only a few loads were measured with the current settings, so a model fitted to all measurements predicts the best
+    // load for these settings more accurately.
     const measured = asTheyAre(this.#search.ranked(asIs)[0]);
     let current = asTheyAre(this.#search.believed(asIs) ?? undefined) ?? measured;
     const waiting = this.#search.ranked().filter((point) => NAMES.some((name) => point[name] !== asIs[name]));
@@ -234,7 +234,7 @@ class Tuning {
     return Number(((point['load'] as number) * this.#unit).toFixed(2));
   }
 
-  /** A value of 0 means no limit and is treated as the maximum. */
+  /** A setting of 0 means that there is no limit; it is treated as the maximum value. */
   #point({ max_batch_tokens, max_sequences, step_ms }: TuneSettings): Point {
     return { max_batch_tokens, max_sequences, step_ms: step_ms === 0 ? STEP_RANGE.max : step_ms };
   }

@@ -107,7 +107,7 @@ function qwenCode({ url, keyVariable, model, models }: AgentTarget): AgentConfig
       {
         path: ['modelProviders', 'openai'],
         mode: 'list',
-        // Entries for other servers may use a variable of the user's choice.
+        // If the user chose the variable, entries for other servers may use it too, so the URL must also match.
         isOwn: (entry) =>
           entry['envKey'] === keyVariable && (keyVariable === KEY_VARIABLE || entry['baseUrl'] === `${url}/v1`),
         value: models.map(({ name, context }) => ({

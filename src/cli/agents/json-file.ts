@@ -6,8 +6,8 @@ type Entry = Readonly<Record<string, unknown>>;
 
 /**
  * One setting. `default`: set only if it is absent. `own`: always replaced, because this program wrote it. `list`:
- * entries for which `isOwn` returns true are replaced, and the others are kept. Without a mode, a different value is a
- * conflict.
+ * entries for which `isOwn` returns true are replaced, and the others are kept. If no mode is given, a different
+ * existing value is a conflict.
  */
 export type Edit =
   | { readonly path: readonly string[]; readonly value: unknown; readonly mode?: 'default' | 'own' }

@@ -1,4 +1,4 @@
-// MCP servers that clients name in Responses and Messages requests.
+// Settings for the MCP servers that clients name in Responses and Messages requests.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 

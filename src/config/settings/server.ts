@@ -1,4 +1,5 @@
-// The settings without a section: addresses, the data directory, the log, and the models and adapters to serve.
+// The settings whose names have no section: addresses, the data directory, the log, and the models and adapters to
+// serve.
 import { join } from 'node:path';
 import { home } from '../home.js';
 import * as kind from '../kinds.js';

@@ -5,7 +5,7 @@ export interface Setting<T> {
   kind: Kind<T>;
   default: T;
   help: string;
-  /** How the help shows the default, if the value itself would not be informative. */
+  /** The text that the help shows as the default, if the value itself would not be informative. */
   shown?: string;
   /** A shorter alternative name for the flag and the variable. */
   alias?: string;

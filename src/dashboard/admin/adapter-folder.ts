@@ -12,7 +12,7 @@ export type AdapterPath = { readonly path: string } | { readonly problem: string
 
 /**
  * Returns the adapter's path with symbolic links resolved, or the reason why it is refused. A relative path is relative
- * to `folder`. The reason for a path outside `folder` does not reveal whether the file exists.
+ * to `folder`. For a path outside `folder`, the reason does not reveal whether the file exists.
  */
 export function adapterPath(given: string, folder: string | null): AdapterPath {
   if (folder === null)

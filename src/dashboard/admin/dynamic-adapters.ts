@@ -116,7 +116,8 @@ export class DynamicAdapters {
       throw error;
     }
     await Promise.all([this.#follow(), bus.ask('operator.changed', {})]);
-    // Another request may have unloaded the adapter in the meantime, in which case this copy would stay in memory.
+    // Another request may have unloaded the adapter in the meantime. Without this check, the copy loaded here would
+    // stay in memory.
     if (pool.get(id)?.model.adapter?.addedAt !== row.addedAt)
       await engine.unloadAdapter(info.id).catch(() => undefined);
     return id;
@@ -156,7 +157,7 @@ export class DynamicAdapters {
     await Promise.all(this.#loading);
   }
 
-  /** Reads run one at a time, so that an earlier result never replaces a later one. */
+  /** The adapters are read by one call at a time, so that an earlier result never replaces a later one. */
   #read(): Promise<void> {
     return (this.#reading = this.#reading.then(async () => {
       try {
@@ -179,7 +180,7 @@ export class DynamicAdapters {
       pool.removeAdapter(id);
     }
     for (const id of this.#reported.keys()) if (!rows.has(id)) this.#reported.delete(id);
-    // Oldest first: if several adapters share a short name, the name stands for the adapter that was added first.
+    // Oldest first: if several adapters share a short name, the name refers to the adapter that was added first.
     const sorted = [...rows].sort(([, a], [, b]) => (a.addedAt < b.addedAt ? -1 : a.addedAt > b.addedAt ? 1 : 0));
     for (const [id, row] of sorted) if (!this.#served.has(id)) this.#add(id, row);
   }

@@ -75,8 +75,8 @@ export class DynamicModels {
   }
 
   /**
-   * Resolves when every thread has removed the model. The result is whether an operator had added the name. Running
-   * requests continue.
+   * Resolves when every thread has removed the model, with true if an operator had added the name. Running requests
+   * continue.
    */
   async unserve(name: string, actor: AuditNote['actor']): Promise<boolean> {
     const { store, bus } = this.options;
@@ -92,7 +92,7 @@ export class DynamicModels {
     clearInterval(this.#timer);
   }
 
-  /** Reads run one at a time, so that the last declaration wins. */
+  /** The declarations are read by one call at a time, so that an earlier result never replaces a later one. */
   #read(): Promise<void> {
     return (this.#reading = this.#reading.then(async () => {
       try {
@@ -134,7 +134,7 @@ export class DynamicModels {
     }
   }
 
-  /** Returns a model even if its weights are missing; loading it then reports the error. */
+  /** Returns a catalog entry even if the model's weights are missing. Loading the model then reports the error. */
   #modelOf(name: string, { source, path, displayName, idleMinutes, addedAt }: ServedModelRow): CatalogModel {
     const file = existsSync(path) ? path : (this.options.hub.cached(parseModelRef(source))?.path ?? path);
     const created = Math.floor(Date.parse(addedAt) / 1000);

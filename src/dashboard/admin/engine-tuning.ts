@@ -238,7 +238,7 @@ export class EngineTuning {
     return Object.fromEntries(DECLARED.map((one) => [one.native, this.value(one, stats, values)]));
   }
 
-  /** `kept`: the stored values, without a lease's trial values. */
+  /** `kept`: the stored values, which do not include a lease's trial values. */
   private async describe(pooled: PooledEngine, engine: Engine, kept: EngineValues): Promise<EngineTunables> {
     const stats = engine.stats();
     const hold = await this.holds.of(keyOf(pooled));
@@ -264,7 +264,7 @@ export class EngineTuning {
 
   /** Returns the effective value for a loaded engine. A value larger than the engine's allocation is clamped. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: EngineValues): number {
-    // An automatic value depends on the device, so the value from when the engine was loaded is used.
+    // An automatic value depends on the device, so the value that was determined when the engine was loaded is used.
     const unchanged =
       name === 'max_batch_tokens' && this.config.engine[name] === 0
         ? stats.loadedBatchTokens

@@ -10,7 +10,7 @@ export interface Ring {
 }
 
 const HOUR_S = 3_600;
-/** Finest first. Each slot length is a multiple of the previous one. */
+/** The rings, finest first. Each slot length is a multiple of the one before. */
 export const RINGS: readonly Ring[] = [
   { stepS: 10, keptS: 2 * HOUR_S },
   { stepS: 60, keptS: 13 * HOUR_S },

@@ -1,5 +1,5 @@
 // Records the live view: sums up samples, and writes the sum every ten seconds and on close. Runs on the primary thread
-// together with the sampler. If a write fails, that sum is lost, and the failure is logged once.
+// together with the sampler. If a write fails, its sum is lost, and the failure is logged once per outage.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 import type { LiveSample } from '../../shared/wire/live.js';
@@ -10,7 +10,7 @@ import { addSum, sumOf } from './live-sums.js';
 import type { LiveSum } from './live-sums.js';
 
 const STEP_S = RINGS[0]?.stepS ?? 10;
-/** Collected per-key entries are merged once there are this many. */
+/** When this many per-key entries have been collected, they are merged. */
 const MERGE_AT = 4_000;
 
 export class LiveRecorder {

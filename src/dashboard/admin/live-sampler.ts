@@ -25,7 +25,8 @@ interface Windows {
 }
 
 export class LiveSampler {
-  // counters at the previous sample, keyed by engine object because a reloaded engine starts at zero
+  // counters at the time of the previous sample; keyed by engine object, because the counters of a reloaded engine
+  // start at zero
   readonly #before = new WeakMap<Engine, NativeStats>();
   readonly #windows = new Map<string, Windows>(); // by file
   readonly #timer: NodeJS.Timeout;

@@ -28,7 +28,7 @@ const ENGINE_MEANS = [
   'prefill_tokens_per_s',
   'decode_tokens_per_s',
 ] as const satisfies readonly (keyof EngineSample)[];
-/** Averaged only over the samples that have a value. */
+/** These fields are averaged only over the samples in which they have a value. */
 const ENGINE_PARTIAL = ['prefix_hit_rate', 'step_ms'] as const satisfies readonly (keyof EngineSample)[];
 /** Append only: stored sums refer to these entries by position, and older sums contain fewer entries. */
 const LATENCIES = ['ttft_ms', 'itl_ms', 'tpot_ms'] as const satisfies readonly (keyof EngineSample)[];
@@ -38,7 +38,7 @@ interface EngineSum {
   names: string[];
   samples: number;
   means: number[];
-  /** A sum and the number of values in it. */
+  /** For each field of ENGINE_PARTIAL: the sum of its values and the number of values. */
   partial: [number, number][];
   /**
    * For each latency: p50, p95 and p99, each multiplied by the count, and the count itself. All are summed over the

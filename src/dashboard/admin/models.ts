@@ -115,7 +115,7 @@ export function modelRoutes(
           if (successor === model.id || pool.get(successor) === undefined)
             throw apiError('invalid_value', 'successor must be another model of this server.', 'successor');
         }
-        // Without a date, deprecation starts now. Making a model active again clears its dates.
+        // If no date is given, the deprecation starts now. Making a model active again clears its dates.
         if (change.lifecycle === 'deprecated')
           change.deprecatedAt ??= modelSettings.row(model.id).deprecatedAt ?? new Date().toISOString();
         if (change.lifecycle === 'active') {

@@ -82,7 +82,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     if (timingSafeEqual(digest(given), wanted)) return;
     if (remembered.size >= MAX_REMEMBERED) remembered.clear();
     remembered.set(address, { count: count + 1, until });
-    // not awaited: the response is the same even if the limit table is full or the database fails
+    // not awaited, because the response is the same even if the table of attempts is full or the database fails
     void attempts.count('operator', [address]).catch(() => undefined);
     throw apiError('invalid_api_key', 'Invalid operator token.');
   };

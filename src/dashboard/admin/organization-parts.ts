@@ -21,7 +21,7 @@ import type { OperatorGuard } from './operator-guard.js';
 const budgetBody = z.object({
   /** Null means no budget. */
   amount: z.number().positive().max(1e12).nullable(),
-  /** Whether requests are refused once the budget is spent. Unchanged if absent. */
+  /** Whether requests are refused once the budget is exhausted. If absent, the setting does not change. */
   stops: z.boolean().optional(),
   mail: z.boolean().default(true),
 });

@@ -87,7 +87,7 @@ const wrong = (field: 'name' | 'model', message: string): Error => apiError('inv
 
 let builtIn: ReadonlySet<string> | null = null;
 
-/** Names that the server would serve if started without --model. */
+/** The names of the models that a server serves if it is started without --model. */
 function reserved(): ReadonlySet<string> {
   return (builtIn ??= new Set(readCatalog(builtInCatalog).map(({ id }) => id)));
 }

@@ -26,8 +26,8 @@ export const isOver = ({ until }: Pick<SettingsLease, 'until'>, now: number): bo
 
 export interface SettingsLeases {
   /**
-   * Takes a lease if `isNew`, otherwise renews it. Resolves to false if the engine has another lease or this one has
-   * expired.
+   * Takes a lease if `isNew`, otherwise renews it. Resolves to false if another holder has leased the engine or if this
+   * lease has expired.
    */
   take(hold: SettingsLease, isNew: boolean, now: number): Promise<boolean>;
   /** The engine's lease; null if there is none. */

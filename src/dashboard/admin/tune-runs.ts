@@ -14,7 +14,7 @@ export interface TuneRunStore {
   get(id: string): Promise<TuneRun | null>;
   /** All runs, newest first. */
   list(): Promise<TuneRunSummary[]>;
-  /** API keys used by the stored runs, whose requests must not be used as a workload. */
+  /** The API keys that the stored runs used. Requests made with them must not be used as a workload. */
   keyIds(): Promise<ReadonlySet<string>>;
   /**
    * Called at startup. Marks runs that were in progress when the server stopped as ended. Resolves to the number of

@@ -77,7 +77,7 @@ export function tuningRoutes(
       },
     }),
 
-    // Called by the command line, so that its runs are listed too.
+    // The command line calls this route, so that its runs are listed too.
     guard({
       method: 'PUT',
       path: '/tuning/:run',

@@ -128,7 +128,7 @@ async function* pagesOf(
 
 const CSV_COLUMNS = ['bucket_start', 'organization_id', 'organization', 'model', ...COUNTS, 'cost'] as const;
 
-/** Sends one row per organization, model and bucket. Rejects with ApiError 400 if there are too many rows. */
+/** Sends one row per organization, model and time bucket. Rejects with ApiError 400 if there are too many rows. */
 export async function sendHistoryCsv(exchange: Exchange, deps: HistoryDeps, query: HistoryQuery): Promise<void> {
   const pages = pagesOf(deps, query);
   await sendCsv(exchange, { file: 'total-usage.csv', columns: CSV_COLUMNS, rows: MAX_ROWS }, async () => {

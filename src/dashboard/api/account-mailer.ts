@@ -62,7 +62,7 @@ export class AccountMailer {
     this.write((base) => this.mailer.send(newEmailLetter(email, name, newEmailUrl(base, token), base)));
   }
 
-  /** Sent to the old address, even if an operator made the change. */
+  /** Notifies the old address, even if an operator made the change. */
   emailChanged(user: User, before: string): void {
     this.write((base) => this.mailer.send(emailChangedLetter(before, user.name, user.email, base)));
   }

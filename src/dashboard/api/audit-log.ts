@@ -1,4 +1,4 @@
-// GET …/audit-log, …/audit-log.csv: the changes made in an organization, and who made them.
+// GET …/audit-log, …/audit-log.csv: the changes made to an organization, and who made them.
 
 import type { Route } from '../../http/exchange.js';
 import type { ListPage } from '../../shared/wire/list.js';

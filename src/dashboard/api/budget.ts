@@ -22,7 +22,10 @@ const PATH = '/organizations/:org/budget';
 const body = z.object({
   /** Null means no budget. */
   amount: z.number().positive().max(1e12).nullable(),
-  /** Whether requests are refused once the amount is spent. Only owners can change this. Unchanged if absent. */
+  /**
+   * Whether requests are refused once the amount has been spent. Only owners can change this. If absent, the setting
+   * does not change.
+   */
   stops: z.boolean().optional(),
   mail: z.boolean().default(true),
   webhook_url: webhookUrlField.nullable().default(null),
@@ -147,8 +150,8 @@ export async function setBudget(
 }
 
 /**
- * Returns null for a budget without any amount, unless `stops` is set. A budget with `stops` is kept, so that an admin
- * who sets an amount again does not undo this choice.
+ * Returns null for a budget without any amount, unless `stops` is set. A budget with `stops` is kept, so that the
+ * choice still applies when an admin sets an amount again.
  */
 export function withoutEmpty(budget: Budget): Budget | null {
   const { amount, stops, members = {}, keys = {} } = budget;

@@ -39,7 +39,7 @@ export const dateField = z
     return z.NEVER;
   });
 
-/** IP addresses and CIDR ranges. Empty: all addresses. */
+/** The IP addresses and CIDR ranges from which the key may be used. Empty: all addresses. */
 export const addressesField = z
   .array(
     z
@@ -57,7 +57,10 @@ const value = z.number().int().min(1).max(1e9).nullish();
 
 const limitValues = { rpm: value, tpm: value, concurrency: value };
 
-/** Unlike other unknown fields, unknown limits are refused: with a misspelled limit, the key would be unlimited. */
+/**
+ * Unlike other unknown fields, unknown limits are refused: if a misspelled limit were ignored, the key would be
+ * unlimited.
+ */
 const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) => {
   for (const name of Object.keys(limits)) {
     if (!Object.hasOwn(limitValues, name))
@@ -70,7 +73,7 @@ const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) =
   }
 });
 
-/** By model or `*`. Null means no limit; if absent, the more general limit applies. */
+/** Limits by model or `*`. Null means no limit; if a limit is absent, the more general one applies. */
 export const limitsField = z
   .record(z.string().min(1).max(128), limitsOfModel)
   .transform((limits): Record<string, LimitOverride> => limits);

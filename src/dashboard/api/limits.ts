@@ -8,7 +8,7 @@ import type { Admission } from '../../admission/admission.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { Guard } from './guard.js';
 
-/** Tokens that each organization has used this month. */
+/** The number of tokens that each organization has used this month. */
 export type MonthTokens = (organizationIds: readonly string[]) => Promise<number[]>;
 
 export interface LimitDeps {

@@ -7,7 +7,7 @@ import type { KeyRecord } from '../../accounts/keys.js';
 import type { Page } from '../../accounts/page.js';
 import type { PageQuery } from './paging.js';
 
-/** Like ApiKeys.page(). A page may be shorter than `limit`, but is empty only if nothing follows. */
+/** Like ApiKeys.page(). A page may contain fewer keys than `limit`, but it is empty only if no more keys follow. */
 export async function listedKeys(
   keys: Pick<ApiKeys, 'page'>,
   organizationId: string,

@@ -24,7 +24,10 @@ export function modelRoutes({ guard, models, pool }: ModelDeps): Route[] {
   ];
 }
 
-/** Sorted by tier, highest first. Includes retired models, because keys and usage data may still refer to them. */
+/**
+ * The models are sorted by tier, highest first. Retired models are included, because keys and usage data may still
+ * refer to them.
+ */
 export function describeModels({ models, pool }: Omit<ModelDeps, 'guard'>): DashboardModel[] {
   return models.describe().map((one) => {
     const pooled = pool.get(one.id);

@@ -46,7 +46,7 @@ export class OidcEntry {
 
   /** Sets the user's role if the provider controls it. `invite`: see #find(). Rejects with OidcRefusal or ApiError. */
   async enter(claims: Claims, invite: string | null, client: Client): Promise<Entered> {
-    // before an account is linked or created, because this may refuse the sign-in
+    // checked before an account is linked or created, because this check may refuse the sign-in
     const claimed = this.roles?.of(claims.role) ?? null;
     const entered = await this.#find(claims, claimed, invite, client);
     if (claimed !== null && !entered.user.locked) await this.roles?.apply(entered.user, claimed, client.ip);
@@ -58,8 +58,8 @@ export class OidcEntry {
     const { identities, signIns } = this.stores;
     const identity = { issuer: claims.issuer, subject: claims.subject };
     const known = await identities.userOf(identity);
-    // Linked users' addresses are checked too, because a former employee may have a different address at the provider,
-    // or none.
+    // The email addresses of linked users are checked too, because a former employee may now have a different address
+    // at the provider, or none.
     const email = this.#email(claims, known !== null);
     if (known !== null) return { user: known, cookie: null };
     if (email === null) throw new OidcRefusal('no_email');

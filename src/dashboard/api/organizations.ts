@@ -64,7 +64,7 @@ export function organizationRoutes({
       path: '/organizations',
       body: z.object({ name: nameField }),
       handler: async ({ exchange, user, actor, body }) => {
-        // counted as attempts, because even a deleted organization leaves a row in the database
+        // counted like sign-in attempts, because even a deleted organization leaves a row in the database
         await attempts.count('organization', [user.id]);
         exchange.json(
           200,

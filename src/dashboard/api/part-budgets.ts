@@ -1,5 +1,5 @@
-// …/budgets: the monthly budgets of an organization's members and API keys. Once a budget is spent, requests by that
-// member or key are refused.
+// …/budgets: the monthly budgets of an organization's members and API keys. Once a budget is exhausted, requests by
+// that member or with that key are refused.
 
 import { z } from 'zod';
 import type { ApiKeys } from '../../accounts/api-keys.js';
@@ -99,7 +99,7 @@ const fieldOf = (scope: PartBudgetObject['scope']): 'members' | 'keys' => (scope
 const hasAmount = (budget: Budget | null, scope: PartBudgetObject['scope'], id: string): boolean =>
   Object.hasOwn(budget?.[fieldOf(scope)] ?? {}, id);
 
-/** Returns the budget with one member's or key's amount set or removed. Throws ApiError 422. */
+/** Returns the organization's budget with the amount of one member or key set or removed. Throws ApiError 422. */
 function withPart(
   before: Budget | null,
   { scope, id, amount }: { scope: PartBudgetObject['scope']; id: string; amount: number | null },

@@ -7,7 +7,7 @@ import type { Route } from '../../http/exchange.js';
 import type { Config } from '../../config/settings.js';
 import type { Guard } from './guard.js';
 
-/** Used in place of an API key's ID in usage and limits. */
+/** Stands in for the API key ID in usage records and limits. */
 export const PLAYGROUND_KEY = 'playground';
 
 export interface PlaygroundDeps {

@@ -24,7 +24,7 @@ const PURPOSE = 'saved text';
 /** Maximum length of the content, in characters of JSON. */
 const MAX_CHARACTERS = 400_000;
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
-/** Number of names that are decrypted per event-loop turn. */
+/** Maximum number of names that are decrypted per event-loop turn. */
 const OPENED_AT_ONCE = 100;
 
 const text = z.string().max(MAX_CHARACTERS);

@@ -90,7 +90,8 @@ export function signUpRoutes({
           code: body.code ?? null,
         };
         await attempts.count('signup', [addressGroup(client.ip)]);
-        // Checked first, so that unauthenticated clients cannot trigger expensive password hashing.
+        // The request is checked before the password is hashed, so that unauthenticated clients cannot trigger
+        // expensive hashing.
         await signUps.check(policy, request);
         const { user, organization, cookie } = await signUps.signUp(
           policy,

@@ -54,8 +54,8 @@ export function storedResponseRoutes({ guard, responses, background, audit }: St
           const held = await responses.chain(organization.id, id);
           if (held === null) return null;
           try {
-            // The conversation is serialized before the next read starts. Keeping its text until the response is
-            // written would hold long conversations in memory.
+            // The conversation is serialized before the next read starts. Otherwise, several long conversations could
+            // be in memory until their responses are written.
             return new JsonText().add(JSON.stringify(conversationOf(held.responses)));
           } finally {
             held.release();

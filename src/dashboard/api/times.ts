@@ -20,7 +20,7 @@ export function readTime(query: URLSearchParams, name: string): number | null {
     : /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
       ? Date.parse(text)
       : NaN;
-  // Limited to the year 9999, the last one that the response's date format can represent.
+  // The latest time is the end of the year 9999, because the response's date format cannot represent later years.
   if (!Number.isFinite(at) || at < 0 || at > 253_402_300_799_000)
     throw apiError('invalid_query_parameter', `${name} must be a date or a time such as 2026-11-21T00:00:00Z.`, name);
   return at;

@@ -9,7 +9,7 @@ import { readUsageQuery } from './usage-fields.js';
 import { readingUsage } from './usage.js';
 import type { Guard } from './guard.js';
 
-/** Maximum number of rows, one per model and key. Larger results need a filter. */
+/** Maximum number of rows, one per model and key. Queries with larger results are refused and need a filter. */
 const MAX_ROWS = 10_000;
 
 export interface UsageLatencyDeps {

@@ -17,7 +17,7 @@ export interface BuiltPage {
   readonly index: PageFile;
   /** The HTML page at /docs, which displays the API reference from /openapi.json. */
   readonly apiReference: PageFile;
-  /** By file name, which contains a hash of the content. */
+  /** The assets by file name. Each name contains a hash of the content. */
   readonly assets: ReadonlyMap<string, PageFile>;
 }
 

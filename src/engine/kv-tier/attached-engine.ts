@@ -19,7 +19,7 @@ const READ_AHEAD = 3;
 /** Timeout for one response from the engine, whose steps may be long. */
 const ANSWER_MS = 30_000;
 const LOOK_MS = 10;
-/** Limits the memory for pages that are read concurrently. */
+/** Maximum number of concurrent imports, which limits the memory for the pages being read. */
 const MAX_IMPORTS = 4;
 /** Number of computed tokens after which their mean time is used as an estimate. */
 const MIN_ROWS = 1_000;
@@ -71,7 +71,7 @@ export class AttachedEngine {
   skippedPages = 0;
   /** The estimate from an earlier process. */
   knownTokenMs = 0;
-  /** Imported tokens whose prefill time is not yet included in the time saved. */
+  /** Number of imported tokens whose prefill time is not yet included in the time saved. */
   uncountedTokens = 0;
 
   constructor(
@@ -137,7 +137,8 @@ export class AttachedEngine {
         text: event,
         pages: event.pages.map((page) => ({ index: page.index, parts: page })),
         label,
-        // The pages of a stored response are kept as long as the response, regardless of the limit; see PageStore.
+        // The pages of a stored response are kept for as long as the response itself, regardless of the time limit; see
+        // PageStore.
         keepS: kept === KEPT_ALWAYS ? 0 : DAY_S,
       });
       this.links.written(organizationId, bytes);
@@ -288,7 +289,10 @@ export class AttachedEngine {
     if (id !== undefined) this.#tier.closeImport(id);
     this.#pins.delete(pin);
   }
-  /** Pages may have been dropped from the store, so the engine exports them again when they are next used. */
+  /**
+   * Must be called when pages may have been dropped from the store. The engine exports such pages again when they are
+   * next used.
+   */
   forget(): void {
     this.#tier.forget();
   }
@@ -299,7 +303,7 @@ export class AttachedEngine {
       await sleep(LOOK_MS);
   }
 
-  /** Drops exports whose storing has not started. */
+  /** Closes the engine. Drops exported pages whose writing has not started. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#tier.close();

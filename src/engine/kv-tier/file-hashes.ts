@@ -37,7 +37,7 @@ export class FileHashes {
     try {
       known = Object.entries(JSON.parse(readFileSync(memory, 'utf8')) as Record<string, Remembered>);
     } catch {
-      // The file is missing or damaged, so the hashes are computed again.
+      // If the file is missing or damaged, the hashes are computed again.
     }
     this.#known = new Map(known);
   }
@@ -85,7 +85,7 @@ export class FileHashes {
       writeFileSync(`${this.memory}.new`, JSON.stringify(Object.fromEntries(this.#known)), { mode: 0o600 });
       renameSync(`${this.memory}.new`, this.memory);
     } catch {
-      // The hash is computed again after the next startup.
+      // If the file cannot be written, the hashes are computed again after the next startup.
     }
   }
 }

@@ -23,7 +23,7 @@ export function evictToFit(index: PageIndex, maxBytes: number): number {
   for (const { entry } of byUse) {
     if (bytes <= maxBytes) break;
     if (index.get(entry.name) !== entry) continue;
-    // A page cannot be found without its parent, so its descendants are removed too.
+    // Pages cannot be found without their parent, so the descendants of a removed page are removed too.
     for (const gone of index.withDescendants([entry])) {
       bytes -= gone.slot.slab.slotBytes;
       index.forget(gone);

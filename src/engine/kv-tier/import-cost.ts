@@ -8,7 +8,7 @@ const ASSUMED_BYTES = 2 ** 24;
 /** After each import, the weight of all earlier imports is multiplied by this factor. */
 const DECAY = 0.9;
 /**
- * Each time that the estimate prevents an import, the estimated cost is multiplied by this factor, so that imports are
+ * Whenever the estimate prevents an import, the estimated cost is multiplied by this factor, so that imports are
  * eventually tried again.
  */
 const RETRY_DECAY = 0.98;
@@ -25,7 +25,7 @@ export class ImportCost {
 
   /**
    * Returns whether importing `bytes` is expected to take less time than computing `tokens` prompt tokens. `tokenMs`:
-   * time to compute one token, in ms; 0 = not known, in which case the result is true.
+   * time to compute one token, in ms; 0 = not known; the result is then true.
    */
   isFaster(bytes: number, tokens: number, tokenMs: number): boolean {
     if (tokenMs === 0 || (bytes * this.#ms) / this.#bytes < tokens * tokenMs) return true;

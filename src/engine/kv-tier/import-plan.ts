@@ -50,11 +50,11 @@ export function planImport(question: ImportQuestion): ImportPlan {
   return { pages, pagesBefore: before, wanted };
 }
 
-/** The first page that the token after `pages` pages attends to in layers with a sliding window. */
+/** The first page to which the token that follows `pages` full pages attends in layers with a sliding window. */
 const firstWindowPage = (pages: number, windowTokens: number): number =>
   Math.floor(Math.max(0, pages * PAGE_TOKENS - windowTokens + 1) / PAGE_TOKENS);
 
-/** The largest number of leading pages, up to `most`, that the engine can continue from. */
+/** The largest number of leading pages, up to `most`, after which the engine can continue the prompt. */
 function longest(
   { windowTokens, needsSnapshot, spans }: ImportQuestion,
   most: number,

@@ -54,7 +54,7 @@ export class Journal {
   #number = 0;
   #end = 0;
   #maxBytes = Infinity;
-  /** The next append overwrites any bytes that a failed append may have damaged. */
+  /** If an append fails, the next one overwrites the bytes that it may have left behind. */
 
   constructor(
     private readonly folder: string,
@@ -123,7 +123,8 @@ export class Journal {
       await file.sync();
     } catch (error) {
       await file.close().catch(() => undefined);
-      // A complete but unsynced file would hide the entries that are appended to the current file.
+      // The new file is removed. If it were complete but not synced, it would hide entries that are later appended to
+      // the current file.
       await this.files.remove(this.#path(number));
       throw error;
     }

@@ -50,7 +50,7 @@ export class KvTier {
       });
     });
     this.#worker.on('message', (news: TierNews) => this.#take(news));
-    // After a worker error, serving continues without the tier.
+    // If the worker fails, requests are served without the storage tier.
     this.#worker.on('error', (error) => this.#fail(error.message));
     this.#worker.on('exit', (code) => {
       if (code !== 0) this.#fail(`the worker ended with code ${code}`);
@@ -86,7 +86,7 @@ export class KvTier {
   async organizations(): Promise<readonly string[]> {
     return ((await this.#order({ type: 'organizations' })) as readonly string[] | null) ?? [];
   }
-  /** Returns the number and size of the stored pages of each model file and organization. */
+  /** Returns the number and total size of the stored pages of each model file and organization. */
   async stored(): Promise<readonly StoredPages[]> {
     return ((await this.#order({ type: 'stored' })) as readonly StoredPages[] | null) ?? [];
   }

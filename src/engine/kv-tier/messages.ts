@@ -25,7 +25,7 @@ export interface AttachedEngine {
   readonly options: LoadOptions;
 }
 
-/** From the main thread to the worker. The worker responds to each with `done` and the same number. */
+/** Messages from the main thread to the worker. The worker responds to each message with `done` and the same number. */
 export type TierOrder = { readonly number: number } & (
   | { readonly type: 'attach'; readonly engine: AttachedEngine }
   /** Stores the engine's remaining exports, for at most `withinMs`, and releases the engine. */
@@ -58,13 +58,16 @@ export interface PinOrder {
   readonly engine: string;
   readonly organization: number;
   readonly organizationId: string;
-  /** The full pages of the prompt, and one more token. The full pages are pinned. */
+  /** The prompt's tokens: those in its full pages, which are pinned, and one more. */
   readonly tokens: Int32Array;
   /** AdapterInfo.cacheKey of the LoRA adapter; '' = no adapter. */
   readonly adapter: string;
 }
 
-/** Number of a pinned prompt's leading tokens whose pages are in memory, and number whose pages are on disk. */
+/**
+ * The number of a pinned prompt's leading tokens whose pages are in memory, and the number of those whose pages are on
+ * disk.
+ */
 export interface PinState {
   readonly memoryTokens: number;
   readonly diskTokens: number;
@@ -83,7 +86,7 @@ export interface StoredPages {
   readonly bytes: number;
 }
 
-/** From the worker to the main thread. */
+/** Messages from the worker to the main thread. */
 export type TierNews =
   | { readonly type: 'done'; readonly number: number; readonly answer: unknown }
   /** Requests an organization's key. The main thread responds with the order `key`. */
@@ -114,7 +117,7 @@ export interface TierReport {
   readonly uses: readonly CacheUse[];
 }
 
-/** From a serving thread to the worker, over a broadcast channel of the process. */
+/** Messages from a thread that serves requests to the worker, over a broadcast channel of the process. */
 export type TierQuestion =
   | {
       readonly type: 'prefetch';

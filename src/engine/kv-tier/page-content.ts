@@ -16,8 +16,8 @@ export interface PositionText {
   readonly adapter?: string;
 }
 
-// Per position: kind (0 token, 1 image row), token ID or row, number of rows if they attend to each other, content
-// hash.
+// Each position takes four fields: its kind (0 = token, 1 = image row), the token ID or row index, the number of the
+// image's rows if they attend to each other, and the content hash.
 const POSITION_BYTES = 4 + 4 + 4 + 16;
 export const CONTENT_BYTES = PAGE_TOKENS * POSITION_BYTES;
 

@@ -1,5 +1,5 @@
 // In-memory index of the page store: which records exist, which labels need them, and which are evicted first.
-// PageStore writes changes of the index to the journal. Worker thread only.
+// PageStore writes changes to the index to the journal. Worker thread only.
 import type { JournalEntry } from './journal.js';
 import { isPinLabel } from './labels.js';
 import { PARTS, type PagePart } from './page-record.js';
@@ -89,7 +89,7 @@ export class PageIndex {
   has(name: string): boolean {
     return this.#entries.has(name);
   }
-  /** Returns the number and size of pages by engine key and organization. */
+  /** Returns the number and total size of the pages of each engine key and organization. */
   get usage(): Iterable<StoreUsage> {
     return this.#usage.values();
   }
@@ -100,7 +100,7 @@ export class PageIndex {
     return (this.#perOrganization.get(organization) ?? 0) > 0;
   }
 
-  /** Returns whether an engine with a different key has stored the page with this digest. */
+  /** Returns whether a page with this digest was stored by an engine with a different key. */
   hasForOtherEngine(engine: string, digest: string): boolean {
     for (const other of this.#perEngine.keys())
       if (other !== engine && this.has(entryName('full', other, digest))) return true;
@@ -143,7 +143,10 @@ export class PageIndex {
     return [...victims.values()];
   }
 
-  /** Returns the entry with the lowest priority in a random sample of entries of this size with a suitable name. */
+  /**
+   * Returns the entry with the lowest priority in a random sample of entries that have this size and whose name
+   * `isSuitable` accepts.
+   */
   #leastUseful(slotBytes: number, isSuitable: (name: string) => boolean): Entry | null {
     let found: Entry | null = null;
     for (let tries = 0, seen = 0; tries < 16 * SAMPLE && seen < SAMPLE && this.#list.length > 0; tries++) {
@@ -177,8 +180,8 @@ export class PageIndex {
   }
 
   /**
-   * Returns the records of the deepest page after `entry`, or of `entry` if no page follows. Deeper pages are evicted
-   * first, because they could not be found without the pages before them.
+   * Returns the records of the deepest page that descends from `entry`, or those of `entry` itself if no page follows
+   * it. Deeper pages are evicted first, because they could not be found without the pages before them.
    */
   #deepest(entry: Entry, isLeft: (name: string) => boolean): Entry[] {
     if (entry.part !== 'full') return [entry];
@@ -210,7 +213,10 @@ export class PageIndex {
     return [...all].sort((a, b) => b.page - a.page);
   }
 
-  /** Raises the priority of an entry that was used, to the entry's value plus the highest priority evicted so far. */
+  /**
+   * Raises the priority of an entry that was used. The new priority is the entry's value plus the highest priority of
+   * any entry evicted so far.
+   */
   touch(entry: Entry): void {
     entry.priority = Math.max(entry.priority, this.#clock + entry.value);
   }

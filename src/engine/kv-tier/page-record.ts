@@ -48,7 +48,7 @@ function header({ engine, organization, page, part }: RecordName, dataBytes: num
   return bytes;
 }
 
-/** Writes a record into `into`, which is filled up with zeros. `encrypts` is false only in tests. */
+/** Writes a record into `into`. The rest of `into` is filled with zeros. `encrypts` is false only in tests. */
 export function sealRecord(name: RecordName, data: Uint8Array, into: Buffer, encrypts = true): void {
   const nonce = randomBytes(NONCE_BYTES);
   const head = header(name, data.length, nonce);
@@ -65,7 +65,7 @@ export function sealRecord(name: RecordName, data: Uint8Array, into: Buffer, enc
   into.fill(0, at);
 }
 
-/** Returns the data of a record, or null if the record is incomplete, corrupt or a different one. */
+/** Returns the data of a record, or null if the record is incomplete, corrupt or not the expected one. */
 export function openRecord(name: RecordName, record: Buffer, encrypts = true): Buffer | null {
   if (record.length < recordBytes(0) || record.readUInt32LE(0) !== MAGIC) return null;
   const head = record.subarray(0, HEADER_BYTES);

@@ -18,7 +18,7 @@ import { SlabFiles, type Slot } from './slab-files.js';
 
 /** Limits the memory of the index. */
 const MAX_RECORDS = 400_000;
-/** A page's expiry time is only postponed if the change is at least this many seconds. */
+/** A page's expiry time is postponed only if it moves by at least this many seconds. */
 const EXTEND_S = 3_600;
 /**
  * Maximum number of records that are evicted together when several slots are needed, because each eviction takes two
@@ -31,13 +31,13 @@ const READS = 8;
 const READ_BYTES = 1024 ** 2;
 
 export interface EngineIdentity {
-  /** SHA-256 over all inputs that affect the bits of a page. */
+  /** SHA-256 of everything that affects the bits of a page, apart from the tokens. */
   readonly key: Buffer;
   /** Estimated time to compute one token, in ms; only the ratio between engines matters. */
   readonly tokenMs: number;
 }
 
-/** Parts of one page, either to be stored or as stored. */
+/** Parts of one page, either to be stored or as read from the store. */
 export type PageParts = Partial<Record<PagePart, Uint8Array>>;
 
 export interface StoreCounts {
@@ -58,7 +58,7 @@ export interface LookUp {
   readonly missing: ChainPage | null;
 }
 
-/** Why a put or a lookup did not do all of its work; for the log. */
+/** Why not all pages of a put or a lookup could be handled; for the log. */
 export type StoreProblem = (action: 'write' | 'read' | 'erase', error: unknown) => void;
 
 export interface PageStoreOptions {
@@ -113,9 +113,11 @@ export class PageStore {
   readonly #readBuffers = new RecordBuffers();
   /** Entries of the put in progress, which must not be evicted to make room for it. */
   readonly #inUse = new Set<string>();
-  /** Entries whose records are being overwritten. A failed read of such a record does not count as damage. */
+  /**
+   * Entries whose records are being overwritten. If reading such a record fails, the record does not count as damaged.
+   */
   readonly #leaving = new Set<Entry>();
-  /** Labels whose pages were erased recently, so that late pages are not stored. */
+  /** Labels whose pages were erased recently. Pages that arrive late for these labels are not stored. */
   readonly #erasedLabels = new Map<string, number>();
   readonly #removed = new RemovedPages();
   readonly #encrypts: boolean;
@@ -237,8 +239,8 @@ export class PageStore {
         }
         const own = this.#index.get(nameOf(engine.key, page, 'full'));
         if (own === undefined) {
-          // Without this page, the following ones cannot be found. They are counted, so that the engine exports them
-          // again.
+          // Without this page, the pages after it cannot be found. They are counted as not stored, so that the engine
+          // exports them again.
           this.counts.skipped += pages.filter(({ index }) => index > page.index).length;
           break;
         }
@@ -333,7 +335,7 @@ export class PageStore {
     }
   }
 
-  /** Returns the number and size of pages by engine key and organization. */
+  /** Returns the number and total size of the pages of each engine key and organization. */
   usage(): StoreUsage[] {
     return [...this.#index.usage];
   }
@@ -508,7 +510,8 @@ export class PageStore {
     const left = entries.filter((entry) => this.#index.get(entry.name) === entry);
     if (left.length === 0) return;
     try {
-      // If overwriting fails, the pages are removed from the index anyway. The next startup overwrites them.
+      // If overwriting fails, the pages are removed from the index anyway. Their bytes are overwritten at the next
+      // startup.
       await this.#overwrite(left);
     } catch (error) {
       for (const entry of left) this.#index.unlink(entry);
@@ -572,7 +575,8 @@ export class PageStore {
   async #refer(label: string, leaf: Entry): Promise<void> {
     const now = this.#now();
     if (isPinLabel(label)) {
-      // The stored prefix is outdated if the prompt's tokens or the engine key have changed since then.
+      // The prefix stored for a pinned prompt is outdated if the prompt's tokens or the engine key have changed since
+      // it was stored.
       const { leaf: last, replaced } = this.#index.pinnedLeaf(label, leaf.name);
       if (replaced) {
         await this.#journal.append([

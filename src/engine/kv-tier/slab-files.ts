@@ -1,5 +1,5 @@
 // Files of equally large slots, in which the page store keeps its records. Records of the same size share files, so a
-// freed slot fits the next record and no record is ever moved.
+// freed slot fits the next record, and no record has to be moved to make room.
 //
 //   16384-3.pages   │ slot 0 │ slot 1 │ ...      16384 bytes each, at most 64 MiB per file
 import { join } from 'node:path';
@@ -12,8 +12,8 @@ import type { PageFile, PageFiles } from './page-files.js';
 const UNIT_BYTES = 4096;
 const MAX_FILE_BYTES = 64 * 1024 ** 2;
 /**
- * Files are small enough that at least this many fit into the budget, because space moves between slot sizes in
- * whole files.
+ * Files are kept small enough that at least this many fit into the budget, because only whole files can be reassigned
+ * to another slot size.
  */
 const MIN_FILES = 16;
 const NAME = /^(\d+)-(\d+)\.pages$/;

@@ -1,5 +1,5 @@
-// Client of the storage tier for threads that serve requests: asks the tier's worker to import a prompt's pages, and
-// notifies it of deleted responses. Event-loop thread only.
+// Client of the storage tier for threads that serve requests: requests the import of a prompt's pages from the tier's
+// worker, and notifies the worker of deleted responses. Event-loop thread only.
 import { BroadcastChannel } from 'node:worker_threads';
 import type { PromptSpan } from '../addon-types.js';
 import { labelOf, KEPT_A_DAY, KEPT_ALWAYS } from './labels.js';
@@ -86,8 +86,8 @@ export class TierClient {
   }
 
   /**
-   * Reads the stored pages of a prompt into the engine's pool. Never rejects: without a response, the prompt is
-   * prefilled.
+   * Reads the stored pages of a prompt into the engine's pool. Never rejects: if the worker does not respond in time,
+   * no pages are imported and the engine prefills the prompt.
    */
   prefetch(engine: string, { signal, ...request }: PrefetchRequest): Promise<Prefetched> {
     if (!this.options.state.isUp) return Promise.resolve(nothing(null));
@@ -96,7 +96,7 @@ export class TierClient {
     const number = this.#next++;
     return new Promise((resolve) => {
       const stop = (): void => {
-        // A late response only releases its import.
+        // If the worker's response arrives later, the pages that its import holds are only released.
         this.#waiting.set(number, ({ import: id }) => this.#release(engine, id));
         end();
         resolve(nothing(null));

@@ -276,7 +276,7 @@ class TierWorker {
         );
   }
 
-  /** An engine exports a page only once, so it is notified when pages have left the store. */
+  /** An engine exports a page only once, so it must be notified when pages have been removed from the store. */
   #forget(): void {
     const { evicted, erased, skipped, dropped } = this.store.counts;
     const lost = evicted + erased + skipped + Object.values(dropped).reduce((sum, count) => sum + count, 0);
@@ -291,7 +291,7 @@ class TierWorker {
     for (const engine of this.#engines.values()) {
       skippedPages += engine.skippedPages;
       pagesWaiting += engine.pagesWaiting;
-      // A new engine does not know the prefill time per token yet.
+      // The prefill time per token is not known yet for a new engine.
       const { tokenMs } = engine;
       if (tokenMs === 0) continue;
       this.#savedMs += engine.uncountedTokens * tokenMs;

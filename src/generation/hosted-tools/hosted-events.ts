@@ -1,4 +1,5 @@
-// Recognizes the events of tools that the server runs itself, for formats that do not show them. No side effects.
+// Recognizes the events of tools that the server runs itself, for API formats that do not show such events. No side
+// effects.
 import type { GenerationEvent, HostedEvent } from '../types.js';
 
 const TYPES: ReadonlySet<GenerationEvent['type']> = new Set<HostedEvent['type']>([

@@ -63,9 +63,9 @@ type CallEvent = Extract<GenerationEvent, { type: 'call_started' | 'call_argumen
 
 /** Maximum number of concurrent calls per turn. */
 const CONCURRENT = 4;
-/** Only generations with one choice use tools of this server. */
+/** The index of the choice. Tools of this server are used only if a generation has a single choice. */
 const CHOICE = 0;
-/** Only a turn that ended naturally is continued. */
+/** A turn is continued only if the model ended it itself. */
 const CONTINUES: ReadonlySet<EndReason> = new Set<EndReason>(['tool_calls', 'end_of_turn']);
 
 /** Kind of tool that this server runs. Once a kind's call limit is exceeded, its tools may not be called again. */
@@ -82,11 +82,13 @@ class HostedRun implements RunningGeneration {
   #responseId: string | undefined;
   #round: RoundOutput;
   /**
-   * This round's calls, by the provider's index: either a call that this server runs, or the index shown to the
-   * client.
+   * This round's calls, keyed by the provider's index. The value is either a call that this server runs or, for a call
+   * to the client's tools, the index that the client sees.
    */
   #calls = new Map<number, HostedCall | number>();
-  /** Client calls that follow a server-run call. They are emitted after that call's result. */
+  /**
+   * Calls to the client's tools that follow a call that this server runs. They are emitted after that call's result.
+   */
   #held: CallEvent[] = [];
   #clientCalls = 0; // of all rounds
   /** Number of calls that this server has run. */
@@ -359,12 +361,12 @@ class HostedRun implements RunningGeneration {
     return this.#uses.search + this.#uses.mcp;
   }
 
-  /** Maximum number of calls across all tools that this server runs. */
+  /** Maximum number of calls to all tools that this server runs, in total. */
   get #maxCalls(): number {
     return this.#mcp?.options.maxCalls ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Whether this round contains calls of the client's tools. */
+  /** Whether this round contains calls to the client's tools. */
   get #hasClientCalls(): boolean {
     return [...this.#calls.values()].some((call) => typeof call === 'number');
   }
@@ -427,7 +429,10 @@ class HostedRun implements RunningGeneration {
     }
   }
 
-  /** The required call has been made. A tool whose call limit is reached may not be called again. */
+  /**
+   * Returns the tool choice for the next round: a required call has been made, and a tool whose call limit has been
+   * reached may not be called again.
+   */
   #nextChoice(): ToolChoice {
     const { toolChoice, tools } = this.#request;
     const mode = toolChoice.mode === 'required' ? 'auto' : toolChoice.mode;
@@ -476,7 +481,10 @@ const withResult = (messages: readonly Message[], callId: string, { text, failed
     message.role === 'tool' && message.toolCallId === callId ? { ...message, content: text, failed } : message,
   );
 
-/** Each round has the same prediction, so tokens that an earlier round accepted are not counted as rejected. */
+/**
+ * Adds a round's prediction count to the counts of the earlier rounds. All rounds have the same prediction, so tokens
+ * that one round has accepted are not counted as rejected in another.
+ */
 function withRound(before: PredictionCount | null, { accepted, rejected }: PredictionCount): PredictionCount {
   if (before === null) return { accepted, rejected };
   const predicted = Math.max(before.accepted + before.rejected, accepted + rejected);

@@ -27,7 +27,10 @@ const decoders = new Decoders();
 type SharpModule = (input: Uint8Array, options: SharpOptions) => Sharp;
 let loading: Promise<SharpModule> | null = null;
 
-/** Loaded when the first image arrives, because loading it takes time and most servers never process an image. */
+/**
+ * The image library is loaded when the first image arrives, because loading it takes time and most servers never
+ * process an image.
+ */
 function loadSharp(): Promise<SharpModule> {
   loading ??= import('sharp').then(({ default: sharp }) => {
     sharp.cache(false);
@@ -66,7 +69,7 @@ export async function decodeImage(
   if (format === null)
     throw apiError('unsupported_image_format', `${path}: only PNG, JPEG, WebP and GIF images are supported.`, path);
   const sharp = await loadSharp();
-  // For animations, only the first frame is read.
+  // Only the first frame of an animation is read.
   const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
   const { width, height, cost } = await decoders.inspect(requester, bytes.length, async () => {
     const { bytes: frame, scans } = await firstFrame(bytes, format, path);

@@ -24,8 +24,8 @@ export interface DecodeCost {
 const SLOW_PIXELS = 16_000_000;
 const SCANS_PER_PASS = 10;
 /**
- * Encoders write at most 16 bits for each of four channels. A file can still be larger, and a decoder may have to read
- * all of it.
+ * Encoders write at most 16 bits for each of four channels. A file can nevertheless be larger, and a decoder may have
+ * to read all of it.
  */
 const MAX_BYTES_PER_PIXEL = 8;
 const OVERHEAD_BYTES = 262_144;

@@ -16,11 +16,11 @@ export type { Address };
 export interface FetchSettings {
   maxBytes: number;
   timeoutMs: number;
-  /** example.com; *.example.com for all its subdomains; * for any host. */
+  /** The allowed hosts: example.com for one host, *.example.com for all of its subdomains, * for any host. */
   allowedHosts: readonly string[];
 }
 
-/** Replaced in tests, which cannot use public addresses. */
+/** Tests replace these functions, because they cannot use public addresses. */
 export interface FetchDeps {
   /** Returns no addresses if the name does not exist. */
   resolve(host: string, signal: AbortSignal): Promise<readonly Address[]>;

@@ -29,7 +29,7 @@ const STEP_BLOCKS = 4_096;
 
 /** Throws ApiError invalid_image. Never blocks the event loop for long, regardless of the file's content. */
 export async function firstFrame(bytes: Uint8Array, format: LoadedImage['format'], path: string): Promise<FirstFrame> {
-  // Only a Buffer has native functions for searching and reading numbers.
+  // The bytes are viewed as a Buffer, because a Uint8Array has no native functions for searching and reading numbers.
   const walk = WALKS[format](Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), path);
   for (let began = performance.now(), step = walk.next(); ; step = walk.next()) {
     if (step.done === true) return step.value.bytes.length === bytes.length ? { ...step.value, bytes } : step.value;

@@ -16,7 +16,8 @@ export class ImageBudget {
   #taken = 0;
 
   /**
-   * An organization's share is always large enough for the images of one request, which have at most `largest` bytes.
+   * `maxBytes`: the limit on all images together. `largest`: maximum size of one request's images; an organization's
+   * share is always large enough for them.
    */
   constructor(maxBytes: number, largest: number) {
     this.#share = Math.max(Math.floor(maxBytes / 2), largest * ELSEWHERE);

@@ -27,7 +27,10 @@ export interface ImageLoader {
   load(messages: Message[], requester: Requester, held: HeldImages, decodedLater?: boolean): Promise<Message[]>;
 }
 
-/** Maximum number of concurrent downloads, per request and in total. Each open download may fill its buffer. */
+/**
+ * Maximum number of concurrent downloads, per request and in total. They are limited because each download may fill its
+ * buffer.
+ */
 const FETCHES_OF_REQUEST = 4,
   FETCHES = 32;
 /**
@@ -95,7 +98,7 @@ class Loading {
   }
 
   /**
-   * If loading an image fails, aborts the loading of the others. Throws the error of the failed image that comes first
+   * If an image cannot be loaded, stops loading the other images. Throws the error of the failed image that comes first
    * in the request.
    */
   async all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {

@@ -20,7 +20,7 @@ const CANDIDATES = [...LETTERS, ...pairs(LETTERS, LETTERS), ...pairs(LETTERS, SM
 const PLAIN = { addSpecial: false, parseSpecial: false, guard: 0 };
 
 export class AnswerCodes {
-  /** The codes among the candidates that have been looked up. */
+  /** The usable codes among the candidates that have been checked so far. */
   readonly #found: AnswerCode[] = [];
   #lookedUp = 0;
 

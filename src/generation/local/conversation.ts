@@ -84,7 +84,7 @@ export function addSystemText(
   return [{ ...first, content }, ...messages.slice(1)];
 }
 
-/** Yields every client-supplied string in a conversation. */
+/** Yields every string in a conversation that the client has supplied. */
 export function* clientTexts(messages: readonly Message[]): Generator<string> {
   for (const message of messages) {
     if (message.content !== null) yield textOf(message.content);

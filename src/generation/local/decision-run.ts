@@ -160,7 +160,7 @@ export class DecisionRun implements RunningGeneration {
     await this.#slot();
     const giveUp = performance.now() + this.options.common.queueWaitMs;
     for (;;) {
-      // After cancel(), the promise is never settled, because the caller has stopped waiting.
+      // After cancel(), the promise is never settled, because nothing waits for it any longer.
       if (this.#isOver) return new Promise<never>(() => undefined);
       try {
         return await this.#submit(prompt, compared);
@@ -228,7 +228,7 @@ export class DecisionRun implements RunningGeneration {
     else next();
   }
 
-  /** The first failure ends the whole request. */
+  /** Ends the whole request on the first failure. */
   #fail(error: unknown): void {
     if (this.#isOver) return;
     this.cancel();
@@ -265,7 +265,7 @@ class EngineFailure extends Error {
   }
 }
 
-/** The engine's queue was full. `failure`: the error for the client. */
+/** Thrown if the engine's queue was full. `failure`: the error for the client. */
 class QueueFull extends Error {
   constructor(readonly failure: unknown) {
     super('queue full');

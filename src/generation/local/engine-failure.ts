@@ -24,8 +24,8 @@ export function submitFailure(error: unknown, promptParam: string, queueDrainMs:
 }
 
 /**
- * Used if the engine was closed, because the engine does not report the cause. A client that retries a few seconds
- * later gets a more precise error.
+ * The error if the engine was closed. It is general, because the engine does not report the cause. A client that
+ * retries a few seconds later gets a more precise error.
  */
 export const goingAway = (): Error =>
   apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);

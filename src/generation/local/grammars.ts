@@ -22,7 +22,7 @@ import type { GenerationRequest, JsonSchema, OutputFormat, ToolDefinition } from
 export interface RequestGrammars {
   /** Null if the content is unconstrained. */
   readonly format: NativeGrammar | null;
-  /** By tool name: the grammar of its arguments and of the end of the call. */
+  /** For each tool, by name: the grammar of its arguments and of the text that ends the call. */
   readonly calls: ReadonlyMap<string, NativeGrammar>;
   /** Paths of schema keywords that are not enforced. */
   readonly ignoredKeywords: readonly string[];
@@ -164,7 +164,7 @@ const COMMON = { oneOfAsAnyOf: true, order: 'schema' } as const;
 const nativeSpace = <T extends GrammarOptions['whiteSpace']>(setting: 'compact' | 'flexible', spaced: T): 'none' | T =>
   setting === 'compact' ? 'none' : spaced;
 
-/** Only this service may use the engine's internal keywords. */
+/** The engine's internal keywords are refused in client schemas, because only this server may use them. */
 const INTERNAL_NAME = /"\\u0001[^"]*":/;
 
 async function schemaGrammar(

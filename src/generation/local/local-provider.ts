@@ -38,7 +38,7 @@ import type { CallableTools } from './tools/call-reader.js';
 import type { ReplaySource } from '../replay/replays.js';
 import { openingTokens, WrittenItems, type WritingRules } from './replay/written-items.js';
 
-/** Reported for a prompt that is too short to be looked up on disk. */
+/** The result for a prompt that is too short to be looked up in the disk tier. */
 const BELOW_MINIMUM: FromDisk = { tokens: 0, miss: { reason: 'below minimum', at: null } };
 
 export class LocalProvider implements Provider {
@@ -282,7 +282,7 @@ export class LocalProvider implements Provider {
     { signal }: RequestContext,
   ): Promise<Prefetched | null> {
     const { tier } = this.engine;
-    // Prompts with log probabilities are always prefilled.
+    // If a prompt's log probabilities are requested, the whole prompt must be prefilled.
     if (tier === null || promptLogprobs >= 0) return null;
     const hasImages = images !== undefined && images.length > 0;
     if (!hasImages && prompt.length <= tier.client.minTokens) return null;
@@ -334,8 +334,8 @@ export class LocalProvider implements Provider {
     const { sampling, raw } = request;
     const defaults = this.model.sampling;
     const { dialect, markers } = this.prompter;
-    // Repetition detection is off for constrained output, which may legitimately repeat (for example, a row of zeros)
-    // until its grammar ends it.
+    // Repetition detection is off for constrained output, which may legitimately contain repetitions (for example, a
+    // row of zeros); its grammar ends them.
     const callDue = request.toolChoice.mode === 'required';
     const bound = grammars.format !== null || callDue;
     // A response that must be a call contains no other text.
@@ -368,7 +368,8 @@ export class LocalProvider implements Provider {
       ...(predicted === null ? {} : { prediction: predicted }),
       stopTokens: [...(request.stopTokens ?? [])],
       ignoreEos: request.ignoreEos,
-      // In formats with channels, the marker that closes the reasoning also closes every other section.
+      // Markers cannot be restricted to valid positions in formats with channels, because there the marker that closes
+      // the reasoning also closes every other section.
       markersInPlace: raw === undefined && markers?.turn === undefined,
       ...(this.model.max_repeats == null || request.ignoreEos || bound || raw !== undefined
         ? {}
@@ -454,7 +455,7 @@ export class LocalProvider implements Provider {
   }
 }
 
-/** Returns the result of a submission and converts engine errors to ApiErrors. */
+/** Calls `submit` and returns its result. Converts engine errors to ApiErrors. */
 function submitted<T>(submit: () => T, promptParam: string, queueDrainMs: () => number): T {
   try {
     return submit();

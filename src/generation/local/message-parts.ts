@@ -5,9 +5,9 @@
 //   …analysis… <|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}
 //   …thoughts… <|end|><|begin|>assistant<|content|>The answer.
 //
-// The engine separates the first reasoning from the rest. This class sorts the rest by headers: content (final and
-// commentary of gpt-oss), further reasoning, and calls with their headers. Text arrives in chunks, and the result does
-// not depend on where it is split. One instance per choice. No side effects.
+// The engine separates the first reasoning section from the remaining text. This class splits the remaining text by its
+// headers: content (final and commentary of gpt-oss), further reasoning, and calls with their headers. Text arrives in
+// chunks, and the result does not depend on where it is split. One instance per choice. No side effects.
 import { partialAtEnd } from './tools/call-reader.js';
 
 export type Section = 'content' | 'reasoning' | 'tool';
@@ -50,13 +50,14 @@ const MAX_HEADER = 1_024;
 
 export class MessageParts {
   #text = ''; // read but not emitted yet
-  /** Parser position: before a possible header, in a header, or in a message's text. */
+  /** The parser's position: before a possible header, in a header, or in the text of a message. */
   #at: 'between' | 'header' | 'message';
   #section: Section = 'content';
 
   /**
-   * `inReasoning`: the prompt has opened the reasoning, so the next message needs a header. Otherwise, the prompt's
-   * last message continues. If no tool may be called, a call is emitted as content without its header.
+   * `inReasoning`: whether the prompt has opened the reasoning. If so, the next message needs a header; if not, the
+   * output continues the prompt's last message. If no tool may be called, a call is emitted as content without its
+   * header.
    */
   constructor(
     private readonly marks: MessageMarks,
@@ -71,7 +72,8 @@ export class MessageParts {
     if (section === 'reasoning') {
       this.emit(section, text);
     } else if (section === 'tool') {
-      // The engine has recognized the call: it is complete with its header and extends to the end.
+      // The engine has recognized the call. Its text contains the call's whole header and everything up to the end of
+      // the turn.
       this.#drop();
       this.emit(section, text);
     } else {

@@ -59,7 +59,7 @@ export class PoolingInputs {
       readonly maxTokens: number;
       readonly edges: Edges;
       /**
-       * The prompt around each pair. If null, only the vocabulary's special tokens separate the query from the
+       * The prompt that surrounds each pair. If null, only the vocabulary's special tokens separate the query from the
        * document.
        */
       readonly pair: PairTemplate | null;
@@ -83,8 +83,8 @@ export class PoolingInputs {
 
   /**
    * Tokenizes one input and truncates it if the request allows that. `prompt`: the prompt that precedes a text.
-   * `queries`: caches the tokens of the request's queries, so that each is tokenized only once. Throws ApiError 400 if
-   * the input is too long, and 422 if it is empty or if `truncate_prompt_tokens` is too small.
+   * `queries`: a cache of the tokens of the request's queries, so that each query is tokenized only once. Throws
+   * ApiError 400 if the input is too long, and 422 if it is empty or if `truncate_prompt_tokens` is too small.
    */
   async tokens(
     input: PoolingInput,

@@ -1,4 +1,4 @@
-// Converts a prompt to the form used for comparisons by the prefix cache. Pure except for the engine's vocabulary.
+// Converts a prompt to the form in which the prefix cache compares prompts. Pure except for the engine's vocabulary.
 import { createHash, hash } from 'node:crypto';
 import type { NativeImage } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
@@ -20,7 +20,7 @@ export function promptContent(
   return {
     keys: images.length === 0 ? tokens : withImages(prompt, images),
     history: length - endTokens(engine, prompt),
-    // Recurrent state is saved only at snapshots.
+    // Recurrent state is saved only at snapshots, so a prefix of such a model can be reused only up to a snapshot.
     granularity: engine.plan.slotBytes > 0 ? Math.max(snapshotTokens, PAGE_TOKENS) : PAGE_TOKENS,
   };
 }

@@ -10,7 +10,10 @@ import type { RequestContext } from '../provider.js';
 import type { ImagePart, LoadedImage, Message } from '../types.js';
 
 export class PromptImages {
-  /** Cached by image size and detail, because fitting a prompt into the context needs them many times. */
+  /**
+   * How images are processed, by image size and level of detail. Cached, because fitting a prompt into the context
+   * needs this many times.
+   */
   readonly #plans = new Map<string, PlannedImage>();
 
   constructor(
@@ -44,7 +47,7 @@ export class PromptImages {
     }
   }
 
-  /** The number of prompt tokens. Throws ApiError 422. */
+  /** Returns the number of prompt tokens of an image. Throws ApiError 422. */
   tokensOf(part: ImagePart): number {
     return this.#planOf(part).tokens;
   }

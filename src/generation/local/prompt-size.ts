@@ -7,11 +7,11 @@ import type { Content, GenerationRequest, Message, RawPrompt } from '../types.js
 type PromptFields = Pick<GenerationRequest, 'messages' | 'tools' | 'raw'>;
 
 export interface PromptSize {
-  /** Client characters that appear in the prompt regardless of the template. */
+  /** Number of characters from the client that appear in the prompt regardless of the template. */
   readonly characters: number;
-  /** All characters that may appear in the prompt, as a measure of the cost of reading them. */
+  /** Number of all characters that may appear in the prompt, as a measure of the cost of reading them. */
   readonly weight: number;
-  /** Characters of tool definitions and call arguments, which the template processes in detail. */
+  /** Number of characters in tool definitions and call arguments, which the template processes in detail. */
   readonly parts: number;
   /**
    * Number of messages that take at least one token each. System messages are not counted, because they may be
@@ -53,10 +53,13 @@ function lengthOf(content: Content | null): number {
   return content.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 0), 0);
 }
 
-/** If the descriptions and arguments have more characters in total, they are not passed to the template. */
+/**
+ * Maximum total number of characters in tool descriptions and call arguments. If there are more, they are not passed to
+ * the template.
+ */
 export const LARGE_PARTS = 1 << 20;
 
-/** Returns the request without descriptions and arguments, and the removed descriptions and arguments as one text. */
+/** Returns the request without tool descriptions and call arguments, and the removed texts joined into one. */
 export function withoutLargeParts(request: GenerationRequest): { rest: GenerationRequest; text: string } {
   const texts: string[] = [];
   const tools = request.tools.map((tool) => {

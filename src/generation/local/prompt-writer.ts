@@ -25,7 +25,9 @@ import { stringsIn } from './tools/call-arguments.js';
 import { TemplateTools } from './tools/template-tools.js';
 import type { GenerationRequest, Message, ToolCall } from '../types.js';
 
-/** If calls cannot be replayed with the IDs that the model chose, rendering is retried without those calls. */
+/**
+ * Thrown if calls cannot be replayed with the IDs that the model chose. Rendering is then retried without these calls.
+ */
 const MAX_ID_TRIES = 3;
 
 /** The request fields that affect the prompt text. */
@@ -197,8 +199,8 @@ export class PromptWriter {
     context: Omit<TemplateContext, 'messages'> & { guard: number },
     budgetOf: BudgetOf,
   ): string {
-    // The end of a continued message is found by a mark that no text can contain: in texts, a guard only follows a
-    // character that starts a special token.
+    // The end of a continued message is found with the help of a mark that cannot occur in a text: in texts, a guard
+    // follows only a character that starts a special token.
     const mark = String.fromCodePoint(context.guard).repeat(4);
     const last = messages.at(-1);
     if (request.continueFinal && last !== undefined) last.content += mark;
@@ -257,7 +259,7 @@ export class PromptWriter {
   }
 }
 
-/** The variables' names are not shielded, because the template looks the variables up by name. */
+/** The names of the variables are not shielded, because the template looks up the variables by name. */
 function protectedValues(variables: Readonly<Record<string, unknown>>, shield: Shield): Record<string, unknown> {
   const copy = Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, shield.protectValue(value)]));
   copyNotation(variables, copy, (name) => name);

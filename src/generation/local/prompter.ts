@@ -44,8 +44,8 @@ const LARGE_PROMPT = 1 << 16;
 const MAX_WAITING = shareOf(1 << 28);
 
 /**
- * Two slots for building prompts and two for counting tokens in the whole process, divided among its threads. Counting
- * has separate slots, so that it cannot delay generations.
+ * The whole process has two slots for building prompts and two for counting tokens. They are divided among its threads.
+ * Counting has separate slots, so that it cannot delay generations.
  */
 const preparing = new FairSlots(shareOf(2), 'long prompts', MAX_WAITING);
 const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING);
@@ -64,14 +64,14 @@ const uncharged: Charged = (_characters, work) => work();
 export interface Prompt {
   /** Tokens of the prompt's text. */
   readonly tokens: Int32Array;
-  /** Images, each before the text token at index `at`. */
+  /** The prompt's images. Each one precedes the text token at index `at`. */
   readonly images: readonly { readonly at: number; readonly part: ImagePart }[];
   /** Number of tokens, including image tokens. */
   readonly length: number;
-  /** Size in bytes of the template's generation prompt, which ends the text. */
+  /** Size in bytes of the template's generation prompt, with which the text ends. */
   readonly endBytes: number;
   readonly reasoning: OpenReasoning | null;
-  /** The rendered text after the last image. Without images, the whole prompt. */
+  /** The rendered text after the last image. If there are no images, this is the whole prompt. */
   readonly text: string;
   /**
    * The tool calls and reasoning blocks in the prompt that consist of the token IDs that the model generated. A tool
@@ -91,7 +91,7 @@ interface Tokenized {
 
 export class Prompter {
   readonly template: ChatTemplate;
-  /** The defect of the model's chat template, if it cannot be used at all or only without tools. */
+  /** What is wrong with the model's chat template, if it cannot be used at all or only without tools. */
   readonly templateProblem: TemplateProblem | null;
   /** The delimiters of the model's reasoning; null if it has no reasoning mode. */
   readonly markers: ReasoningMarkers | null;
@@ -230,7 +230,8 @@ export class Prompter {
     let characters = 0;
     const reasoning: { readonly at: number; readonly text: string }[] = [];
     const keys: string[] = [];
-    // Newest messages first, because the search is limited and truncation drops the oldest messages.
+    // Starts with the newest messages, because the number of lookups is limited and truncation drops the oldest
+    // messages.
     for (const message of messages.toReversed()) {
       if (message.role !== 'assistant') continue;
       for (const { id } of message.toolCalls ?? []) {
@@ -279,8 +280,8 @@ export class Prompter {
   }
 
   /**
-   * Definitions and arguments far longer than any context are counted as plain text, because rendering them would take
-   * seconds.
+   * Counts the prompt's tokens. Definitions and arguments that are far longer than any context are counted as plain
+   * text, because rendering them would take seconds.
    */
   async #countWhole(
     request: GenerationRequest,
@@ -331,7 +332,8 @@ export class Prompter {
     const after = (count: number): Message[] => withoutUpTo(messages, groups[count - 1]?.[1] ?? 0);
     const room =
       this.contextWindow - Math.max(1, Math.min(request.maxTokens ?? Infinity, Math.floor(this.contextWindow / 4)));
-    // Binary search between the lower bound by length and all droppable groups.
+    // Binary search for the number of groups to drop, between the lower bound that the lengths imply and the number of
+    // all droppable groups.
     let low = this.#firstHopeful(request, groups, size);
     let high = groups.length;
     let best = await this.#prompt(request, after(high), how);
@@ -349,8 +351,8 @@ export class Prompter {
   }
 
   /**
-   * Returns how many groups must be dropped before the remaining prompt is worth rendering. Throws ApiError if even the
-   * shortest form cannot fit.
+   * Returns how many groups must be dropped before the remaining prompt may fit and is worth rendering. Throws ApiError
+   * if even the shortest form cannot fit.
    */
   #firstHopeful(request: GenerationRequest, groups: readonly [from: number, to: number][], size: PromptSize): number {
     let { characters, turns } = size;
@@ -441,8 +443,8 @@ export class Prompter {
 
   /**
    * Tokenizes the texts between images separately. BOS is added once at the very beginning. In each text, the marks of
-   * replayed tool calls and reasoning blocks are replaced by the recorded token IDs. Null if the text after such an
-   * item cannot be tokenized on its own.
+   * replayed tool calls and reasoning blocks are replaced by the recorded token IDs. Returns null if the text after
+   * such an item cannot be tokenized on its own.
    */
   async #tokenize(texts: readonly string[], guard: number, items: ReplayedItems): Promise<Tokenized | null> {
     const { bos } = this.engine.info;
@@ -510,7 +512,7 @@ const partsAround = (text: string, guard: number): string[] => {
   return text.split(new RegExp(`${character}{2}s(\\d+)${character}`, 'u'));
 };
 
-/** ChatML replaces a template that cannot be used. */
+/** Returns the model's template, or ChatML if the model's template cannot be used. */
 function templateOf(
   source: string,
   { bos, eos }: { bos: string | null; eos: string | null },

@@ -9,7 +9,7 @@ import type { TokenTexts } from './token-texts.js';
 
 /**
  * The tokens used in fill-in-the-middle training: before the prefix, before the suffix, and before the generated text.
- * The first entry whose tokens are all in the vocabulary applies. Without `middle`, the suffix comes first.
+ * The first entry whose tokens are all in the vocabulary applies. If `middle` is absent, the suffix comes first.
  */
 interface GapTokens {
   readonly before: string;
@@ -29,7 +29,7 @@ const GAPS: readonly GapTokens[] = [
 /** Special tokens that precede the repository's name (REPOSITORY) and each file's name (FILE), by model family. */
 const REPOSITORY = ['<|repo_name|>', '<|fim_repo|>', '<fim-repo>', '<reponame>'];
 const FILE = ['<|file_sep|>', '<file_sep>'];
-/** Placeholder names: models are trained with names after these tokens, but the request contains none. */
+/** Placeholder names. Models were trained with a name after each of these tokens, but requests contain no names. */
 const REPOSITORY_NAME = 'repository\n',
   FILE_NAME = 'file\n';
 
@@ -95,7 +95,7 @@ export class RawPrompts {
       await this.engine.tokenize(text, PLAIN),
       await this.engine.tokenize(suffix, PLAIN),
     ];
-    // Some vocabularies add an end token to every text. It is omitted here, because the text continues.
+    // Some vocabularies add an end token to every text. It is omitted here, because the model is to continue the text.
     const start = [...(bos.length > 0 ? [bos[0] as number] : []), ...(await this.#fileTokens(files))];
     return Int32Array.from(
       middle === null

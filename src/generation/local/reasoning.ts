@@ -14,8 +14,8 @@ export interface ReasoningMarkers {
   /** The message syntax, for models whose responses consist of several messages. `turn` is also set. */
   messages?: MessageMarks;
   /**
-   * Text between the close marker and the answer. Defaults to an empty line. With `turn`, calls have their own
-   * headers.
+   * Text between the close marker and the answer. Defaults to an empty line. If `turn` is set, it is not used before
+   * calls, which have their own headers.
    */
   answer?: string;
   /** A label after the open marker that is not part of the reasoning. */
@@ -74,8 +74,8 @@ export function findMarkers(template: string, hasToken: (spelling: string) => bo
 }
 
 /**
- * For templates that write '<think{}>'.format(NAME), where the variable NAME contains the suffix of all their markers
- * (Hy3).
+ * Handles templates that write '<think{}>'.format(NAME), where the variable NAME contains the suffix of all of the
+ * model's markers (Hy3).
  */
 function formattedMarkers(template: string): ReasoningMarkers | null {
   const [, name] = /['"]<think\{\}>['"]\.format\((\w{1,64})\)/.exec(template) ?? [];
@@ -112,10 +112,10 @@ export interface OpenReasoning {
 }
 
 /**
- * Whether generation starts inside the reasoning section. This follows from the end of the prompt: either the template
- * has opened the section and only white space follows, or the response being continued stopped inside it. Client text
- * cannot fake this, because guards break up any markers in it (shield.ts). Returns null if generation starts outside
- * the section.
+ * Returns the reasoning section in which generation starts, determined from the end of the prompt: either the template
+ * has opened the section and only white space follows, or the response being continued stopped inside it. Text from the
+ * client cannot fake this, because guards break up any markers in it (shield.ts). Returns null if generation starts
+ * outside the section.
  */
 export function openReasoning(rendered: string, markers: ReasoningMarkers, continued: boolean): OpenReasoning | null {
   const opened = rendered.lastIndexOf(markers.open);

@@ -11,7 +11,7 @@ export interface EventRules {
   readonly stop: readonly string[];
   /** Set for models whose responses consist of several messages. */
   readonly messages: { readonly marks: MessageMarks; readonly inReasoning: boolean } | null;
-  /** The label at the start of the reasoning, which is removed; null if there is none. */
+  /** The label that the model writes at the start of the reasoning and that is removed; null if there is none. */
   readonly label: string | null;
   /** Null if no tool can be called. */
   readonly calls: CallRules | null;
@@ -204,7 +204,8 @@ export class ReasoningLabel {
     const begun = this.#held.trimStart();
     if (begun.length < this.label.length && this.label.startsWith(begun)) return;
     const rest = begun.startsWith(this.label) ? begun.slice(this.label.length) : null;
-    // If the word continues after the label, it is reasoning. Line breaks after the label are dropped.
+    // If more letters follow the label directly, it is part of a longer word and belongs to the reasoning. Line breaks
+    // after the label are dropped.
     if (rest !== null && rest.trimStart() === '') return;
     const visible = rest !== null && /^\s/.test(rest) ? rest.trimStart() : this.#held;
     this.#held = null;

@@ -6,20 +6,22 @@
 // second one, or if the text ends there. Therefore, no spelling can form across the end of a text either.
 import { copyNotation } from '../../shared/exact-json.js';
 
-/** Noncharacters first, which do not occur in valid text, then the private-use area. */
+/**
+ * Yields the guard candidates: first the noncharacters, which do not occur in valid text, then the private-use area.
+ */
 function* candidates(): Generator<number> {
   for (let code = 0xfdd0; code <= 0xfdef; code++) yield code;
   for (let code = 0xe000; code <= 0xf8ff; code++) yield code;
 }
 
-/** Matches any guard candidate. Most texts contain none. */
+/** Matches any guard candidate. Used to check texts quickly, because most contain none. */
 const CANDIDATES = /[\ufdd0-\ufdef\ue000-\uf8ff]/;
 
 /** Where special tokens could start in a text. */
 export interface Starters {
   /** The first characters of all special tokens. */
   readonly characters: readonly string[];
-  /** Matches such a character only if the next character also fits a special token. */
+  /** Matches a first character of a special token only if the next character also fits that token. */
   readonly places: RegExp;
 }
 
@@ -79,7 +81,7 @@ export class Shield {
   }
 }
 
-/** Computed from the spellings of special tokens. Null if there are no special tokens. */
+/** Computes the starters from the spellings of the special tokens. Returns null if there are no special tokens. */
 export function startersOf(specialTokens: Iterable<string>): Starters | null {
   const seconds = new Map<string, Set<string>>();
   for (const spelling of specialTokens) {

@@ -7,7 +7,7 @@ interface RawLogprob {
 }
 
 export class TokenTexts {
-  // A cache, because the vocabulary is small and tokens recur at every step.
+  // Cached texts by token. The vocabulary is small, and the same tokens occur again and again.
   readonly #known = new Map<number, { token: string; bytes: number[] }>();
 
   constructor(private readonly vocabulary: { tokenBytes(token: number): Uint8Array }) {}

@@ -2,8 +2,8 @@
 import type { Message } from '../types.js';
 
 /**
- * Returns the message groups that can be dropped, oldest first: first turns (a user message with its responses), then
- * the assistant's steps within the last turn (each with the results of its calls). System messages, the last user
+ * Returns the message groups that can be dropped, oldest first: first whole turns (a user message with its responses),
+ * then the assistant's steps within the last turn (each with the results of its calls). System messages, the last user
  * message and the last group are never included. Each group is a range of indexes [from, to).
  */
 export function droppableGroups(messages: readonly Message[]): [from: number, to: number][] {

@@ -6,7 +6,7 @@ export function failureText(error: McpError): string {
   return `The tool call failed. ${reason(error)}`;
 }
 
-/** The failure without an introduction, for a failed tool listing. */
+/** The text of a failed tool listing: the failure without an introduction. */
 export function reason(error: McpError): string {
   switch (error.type) {
     case 'mcp_tool_execution_error':

@@ -25,7 +25,10 @@ export class McpTools {
   readonly #listed = new Map<string, readonly McpTool[]>();
   #set: McpToolSet;
 
-  /** `own`: the request's other tools. Throws ApiError 422 if the tools that the request contains cannot be offered. */
+  /**
+   * `own`: the request's other tools. Throws ApiError 422 if the MCP tools that the request already lists cannot be
+   * offered.
+   */
   constructor(
     private readonly deps: McpDeps,
     readonly options: McpOptions,

@@ -114,7 +114,7 @@ class LimitExceeded extends Error {
 interface ConnectionState {
   /** No more data is read from a closed connection. */
   isOver: boolean;
-  /** Bytes that arrived while no operation was running. */
+  /** Number of bytes that arrived while no operation was running. */
   idleBytes: number;
   /** Number of requests to the server that are awaiting a response. */
   sending: number;
@@ -174,7 +174,7 @@ export class McpSession {
           types.ListToolsResultSchema,
           options,
         );
-        // A tool whose name contains a secret could not be called by its masked name, so it is omitted.
+        // A tool whose name contains a secret is omitted, because it could not be called by its masked name.
         for (const tool of page.tools)
           if (this.#safe(tool.name) === wellFormed(tool.name)) tools.push(this.#listed(tool));
         cursor = page.nextCursor;
@@ -287,7 +287,7 @@ export class McpSession {
       return (this.#connection = await this.#open(sdk, stoppable, false));
     } catch (error) {
       if (!(error instanceof sdk.http.StreamableHTTPError) || !UNKNOWN_TRANSPORT.has(error.code ?? 0)) throw error;
-      // The server may support only the older transport.
+      // The server may support only the older transport (HTTP+SSE).
       return (this.#connection = await this.#open(sdk, stoppable, true).catch((): never => {
         throw error;
       }));
@@ -414,7 +414,7 @@ export class McpSession {
         : at instanceof Error
           ? at.message
           : String(at);
-    // Masked first, because a truncated secret would not be found.
+    // Secrets are masked before the text is truncated, because a truncated secret would not be found.
     const safe = this.#safe(text);
     return safe.length > MAX_MESSAGE ? wellFormed(`${safe.slice(0, MAX_MESSAGE)}…`) : safe;
   }

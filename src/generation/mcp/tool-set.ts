@@ -24,7 +24,7 @@ export const mcpToolName = (label: string, name: string): string =>
 
 export class McpToolSet {
   readonly definitions: ToolDefinition[] = [];
-  /** By the name shown to the model. */
+  /** The tools by the name shown to the model. */
   readonly #tools = new Map<string, OfferedTool>();
 
   /** `taken`: names of the request's other tools. */
@@ -44,10 +44,7 @@ export class McpToolSet {
     return null;
   }
 
-  /**
-   * Adds a server's tools. Returns the offered tools, or the reason why the server's tools cannot be used, in which
-   * case none is offered.
-   */
+  /** Adds a server's tools. Returns the offered tools or, if none of them can be offered, the reason. */
   add(server: McpServer, all: readonly McpTool[]): McpListing {
     const tools = all.filter((tool) => isOffered(server, tool));
     const room = MAX_MCP_TOOLS - this.#tools.size;

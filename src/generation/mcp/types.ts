@@ -1,5 +1,5 @@
-// The MCP servers of one request, and the outcomes of their calls. Types only, because the generation events refer to
-// them.
+// The MCP servers of one request, and the outcomes of their calls. Contains only types, because the generation events
+// refer to them.
 
 /** A JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -19,7 +19,7 @@ export interface McpToolFilter {
   readonly readOnly: boolean | null;
 }
 
-/** Which calls are run only after the client has approved them. */
+/** Which calls run only after the client has approved them. */
 export type McpApproval =
   | 'always'
   | 'never'
@@ -57,8 +57,8 @@ export interface ApprovedCall {
 export interface McpChoice {
   readonly mode: 'none' | 'auto' | 'required';
   /**
-   * Null allows all tools. `names`: names of the tools that the client runs. `tools`: tools on MCP servers; null allows
-   * all of a server's tools.
+   * Null allows all tools. `names`: names of the tools that the client runs. `tools`: tools on MCP servers; a null
+   * `name` allows all of the server's tools.
    */
   readonly allowed: {
     readonly names: readonly string[];
@@ -71,7 +71,7 @@ export interface McpOptions {
   readonly servers: readonly McpServer[];
   readonly approved: readonly ApprovedCall[];
   readonly choice: McpChoice;
-  /** Maximum number of calls of all tools that this server runs. If null, only MAX_MCP_CALLS applies. */
+  /** Maximum number of calls to all tools that this server runs, in total. If null, only MAX_MCP_CALLS applies. */
   readonly maxCalls: number | null;
 }
 

@@ -34,14 +34,14 @@ const LOG_MS = 60_000;
 
 export interface WantedReplays {
   readonly organizationId: string;
-  /** Identifies a model. Only items that this model generated are returned. */
+  /** Identifies the model. Only items that this model generated are returned. */
   readonly model: string;
   /** Keys to look up, most important first. If a limit is exceeded, keys at the end of the list are dropped. */
   readonly keys: readonly string[];
 }
 
 export interface FindLimits {
-  /** Maximum total number of tokens of the returned items. More would not fit into the context window. */
+  /** Maximum total number of tokens of the returned items. More tokens would not fit into the context window. */
   readonly maxTokens: number;
   readonly charged: Charged;
 }

@@ -23,7 +23,10 @@ export interface AnswerOptions {
   /** Maximum number of tool calls. Further calls are dropped. */
   readonly maxCalls: number;
   readonly estimatedPrompt: number;
-  /** The output limit sent for each choice, and the context size if known; null if none. */
+  /**
+   * The output limit sent for each choice, and the upstream's context size. Null if there is no limit or the size is
+   * unknown.
+   */
   readonly cap: number | null;
   readonly context: number | null;
   /** Maximum number of UTF-8 bytes in one choice's text and arguments. */
@@ -45,8 +48,8 @@ interface Choice {
   tokens: number;
   reasoningTokens: number;
   /**
-   * Number of characters in total and in reasoning. If the upstream reports only a total token count, the count is
-   * divided in this proportion.
+   * Number of characters in total and in reasoning. If the upstream reports only a total token count, it is divided in
+   * the proportion of these numbers.
    */
   characters: number;
   reasoningCharacters: number;
@@ -56,9 +59,9 @@ interface Choice {
   /** The upstream's key for the open call; undefined if no call is open. */
   open: string | number | undefined;
   arguments: GrowingText;
-  /** Whether any arguments were emitted. Until then, the arguments may still turn out to be `null`. */
+  /** Whether any arguments were emitted. Until some were, the arguments may still turn out to be `null`. */
   given: boolean;
-  /** Whether the open call and all later ones are dropped. */
+  /** Whether the open call and all later calls are dropped. */
   dropped: boolean;
   end: { reason: EndReason; stopString: string | null; stopSequenceUnknown: boolean } | null;
 }
@@ -70,7 +73,7 @@ interface Choice {
 const MAX_TOKENS = 2 ** 24;
 /** Maximum number of tool calls per choice. */
 const MAX_CALLS = 1_024;
-/** Step size of memory reservations, in bytes. */
+/** Memory is reserved in steps of this many bytes. */
 const RESERVED_BYTES = 65_536;
 
 interface AnswerSink {
@@ -239,7 +242,7 @@ export class AnswerEvents {
     this.#finish();
   }
 
-  /** Ends the response here; any further data is ignored. */
+  /** Marks the response as ended. Any further data is ignored. */
   cut(reason: EndReason): void {
     if (this.#over) return;
     for (const [index, choice] of this.#choices.entries()) if (choice.end === null) this.ended(index, reason);
@@ -306,8 +309,8 @@ export class AnswerEvents {
   }
 
   /**
-   * Distinguishes two cases for which most formats use the same end reason: reaching the output limit, and reaching the
-   * end of the context.
+   * Distinguishes between reaching the output limit and reaching the end of the context. Most formats use the same end
+   * reason for both.
    */
   #isFull(used: number, completion: number): boolean {
     const { n, cap, context } = this.facts;

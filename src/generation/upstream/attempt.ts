@@ -43,12 +43,18 @@ interface Body {
   readonly decoder: StringDecoder;
 }
 
-/** In JSON, a byte of text takes at most six bytes: \u001f. */
+/** Maximum number of bytes that one byte of text takes in JSON, as in \u001f. */
 const JSON_EXPANSION = 6;
-/** Allowance for the rest of a response: IDs, usage and calls, and the request, which some upstreams repeat twice. */
+/**
+ * Allowance in bytes for the rest of a response: IDs, usage and calls, and the request, of which some upstreams return
+ * two copies.
+ */
 const FRAME_BYTES = 1 << 20,
   REPEATS = 2;
-/** Chunks up to SMALL_CHUNK are read without measuring the time, because measuring would cost more than reading. */
+/**
+ * Chunks of at most SMALL_CHUNK bytes are processed without measuring the time, because measuring would cost more than
+ * processing.
+ */
 const SMALL_CHUNK = 4_096,
   LARGE_CHUNK = 65_536;
 
@@ -204,7 +210,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     if (chunk.length <= SMALL_CHUNK && small.length < LARGE_CHUNK) small.add(chunk);
     else {
       this.#gatherSmall();
-      // The chunk need not be copied, because each socket read has its own buffer.
+      // The chunk need not be copied, because every read from a socket returns a new buffer.
       this.#waiting.push(chunk);
     }
     this.#schedule();

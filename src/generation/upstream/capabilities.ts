@@ -12,7 +12,7 @@ import type { Server } from './server.js';
 
 const MAX_ANSWER = 4 << 20;
 const WAIT_MS = 3_000;
-/** Names of the context size in servers' model lists. */
+/** The names of the field with the context size in servers' model lists. */
 const CONTEXT_FIELDS = ['max_model_len', 'context_length', 'context_window', 'max_context_length'] as const;
 
 const isContext = (tokens: number | undefined): tokens is number =>
@@ -25,7 +25,7 @@ export async function contextOf(server: Server): Promise<number | null> {
   const model = models.find(({ id }) => id === name) ?? (models.length === 1 ? models[0] : undefined);
   const context = CONTEXT_FIELDS.map((field) => numberIn(model?.[field])).find(isContext);
   if (context !== undefined) return context;
-  // llama-server's model list contains only the training context, so /props is queried.
+  // llama-server's model list contains only the context size with which the model was trained, so /props is queried.
   const { default_generation_settings: settings } = objectIn(await ask(server, 'GET', `${rootOf(server)}/props`));
   const tokens = numberIn(objectIn(settings)['n_ctx']);
   return isContext(tokens) ? tokens : null;

@@ -4,13 +4,13 @@ import type { Content, GenerationRequest } from '../types.js';
 
 /** Average number of UTF-8 bytes per token. English has about four; code and other languages have fewer. */
 const BYTES = 3.5;
-/** Estimated number of tokens that a template adds per message, per prompt, per tool and per image. */
+/** Estimated number of tokens that a template adds per message, per prompt and per tool, and that an image takes. */
 const OF_A_MESSAGE = 4,
   OF_ALL = 3,
   OF_A_TOOL = 12,
   OF_AN_IMAGE = 1_000;
 
-/** The estimate may be off by half in either direction. */
+/** The estimate may be up to 50% too high or too low. */
 export function estimatedTokens({ raw, messages, tools }: GenerationRequest): number {
   if (raw !== undefined)
     return raw.kind === 'tokens'

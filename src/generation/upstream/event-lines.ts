@@ -7,7 +7,7 @@ import type { JsonReader } from './json-reader.js';
 
 /**
  * One event. `name`: null if absent. `data`: the event's data lines, joined. `value`: for a long event, the JSON that
- * was read, for which `reserved` bytes of memory are reserved.
+ * was read. `reserved`: number of bytes reserved for it.
  */
 export type StreamEvent =
   | { readonly name: string | null; readonly data: string }

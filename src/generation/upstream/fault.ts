@@ -36,7 +36,7 @@ const MAX_RETRY_AFTER_MS = 60_000;
 export const cannotConnect = (): UpstreamFault =>
   new UpstreamFault('connect', unavailable('The upstream server for this model is unreachable.'), true, true);
 
-/** The connection ended before the response did. */
+/** The connection was closed before the response was complete. */
 export const brokeOff = (): UpstreamFault =>
   new UpstreamFault(
     'broken',
@@ -222,7 +222,7 @@ const SAME_FIELDS: ReadonlySet<unknown> = new Set([
   'repetition_penalty',
 ]);
 
-/** Returns the field that the error names as the cause, if it is one of SAME_FIELDS. */
+/** Returns the request field that the error names as the cause, if it is one of SAME_FIELDS. */
 function paramOf(body: string): string | null {
   try {
     const { error } = JSON.parse(body) as { error?: { param?: unknown } | null };

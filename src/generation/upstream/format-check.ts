@@ -7,8 +7,8 @@ import type { GenerationEvent, GenerationRequest, OutputFormat } from '../types.
 import { schemaProblem } from './schema-problem.js';
 
 /**
- * Throws ApiError 422 for formats that cannot be checked here: matching regular expressions or grammars from clients
- * could take forever.
+ * Throws ApiError 422 for formats that cannot be checked here: matching a client's regular expression or grammar could
+ * take unlimited time.
  */
 export function checkable(format: OutputFormat): void {
   if (format.type !== 'regex' && format.type !== 'grammar') return;
@@ -21,7 +21,7 @@ export function checkable(format: OutputFormat): void {
 
 /**
  * Forwards events. If the check fails, the final event is replaced by a failure. `stop`: called when the rest of the
- * response is not needed.
+ * response is no longer needed.
  */
 export function checked(
   format: OutputFormat,

@@ -1,5 +1,5 @@
-// Collects bytes that arrive in chunks of any size in a single buffer. With one Buffer per chunk, one-byte chunks would
-// take a hundred times their size in memory. Event-loop thread only.
+// Collects bytes that arrive in chunks of any size in a single buffer. If each chunk had its own Buffer, one-byte
+// chunks would take a hundred times their size in memory. Event-loop thread only.
 
 const EMPTY = Buffer.alloc(0);
 

@@ -115,7 +115,7 @@ export class JsonEntries {
 }
 
 export interface JsonReaderLimits {
-  /** Maximum number of bytes of JSON, excluding log probabilities. */
+  /** Maximum size of the JSON in bytes, excluding log probabilities. */
   readonly maxBytes: number;
   /** Whether log probabilities were requested. */
   readonly logprobs: boolean;
@@ -363,7 +363,7 @@ export class JsonReader {
     return ends ? at + 1 : at;
   }
 
-  /** Decodes a chunk of a string. An incomplete escape sequence waits for the next chunk. */
+  /** Decodes a chunk of a string. An incomplete escape sequence at its end is kept until the next chunk arrives. */
   #unescape(piece: string, isLast: boolean): void {
     const raw = this.#cut + piece;
     const end = isLast ? raw.length : endOfEscapes(raw);
@@ -379,7 +379,7 @@ export class JsonReader {
     this.#expect = Expect.Colon;
   }
 
-  /** This also copies the text, because a slice would keep the whole chunk alive. */
+  /** Decoding also copies the text. A slice would keep the whole chunk in memory. */
   #decoded(raw: string): string {
     try {
       return JSON.parse(`"${raw}"`) as string;
@@ -540,7 +540,8 @@ function endOfEscapes(raw: string): number {
   if (last < raw.length - ESCAPE || last < 0) return raw.length;
   let first = last;
   while (first > 0 && raw.charCodeAt(first - 1) === BACKSLASH) first--;
-  // In a run of backslashes, every other one starts an escape sequence.
+  // In a run of backslashes, each pair is one escape sequence. The last backslash starts another sequence only if their
+  // number is odd.
   if ((last - first) % 2 === 1) return raw.length;
   return raw.length - last < (raw[last + 1] === 'u' ? ESCAPE : 2) ? last : raw.length;
 }

@@ -37,7 +37,7 @@ export interface RunDeps {
   turn(): number;
 }
 
-/** For the log. Secrets in server messages are masked. */
+/** Events for the log. Secrets in messages from servers are masked. */
 export type UpstreamNews =
   | {
       type: 'failed';
@@ -137,8 +137,8 @@ export class UpstreamRun implements RunningGeneration {
   }
 
   /**
-   * The server is shutting down: ends the run with an error. If the run uses the fallback model, the fallback's own
-   * provider ends it.
+   * Called when this server shuts down: ends the run with an error. If the run uses the fallback model, the fallback's
+   * own provider ends it.
    */
   drain(): void {
     this.#end(apiError('shutting_down', 'The server is shutting down.', null));
@@ -199,7 +199,7 @@ export class UpstreamRun implements RunningGeneration {
       tried.add(server);
       if (this.#over) return;
       if (!server.take()) {
-        // Another request is already testing the server.
+        // Another request is already testing whether the server works again.
         attempt--;
         continue;
       }
@@ -237,7 +237,7 @@ export class UpstreamRun implements RunningGeneration {
     }
   }
 
-  /** Returns null if the run is over because it succeeded or was cancelled. */
+  /** Returns the error of the attempt, or null if the run has ended because it succeeded or was cancelled. */
   async #try(server: Server, again: boolean): Promise<UpstreamFault | Error | null> {
     const { asked, deps } = this;
     const { request } = asked;
@@ -275,7 +275,7 @@ export class UpstreamRun implements RunningGeneration {
     });
     this.#attempt?.abort();
     this.#memory?.release();
-    // After a complete response, it does not matter how the connection ends.
+    // Once the response is complete, it does not matter how the connection ends.
     const fault = this.#answer?.over === true ? null : ended;
     const well =
       this.#answer?.started === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);

@@ -9,7 +9,7 @@ const MIN_SHORTENED = 16,
   SHORTENED = 10;
 /** Separators within a header value: `Basic dXNl…`, `session=ab12; user=7`, `Digest username="a", response="b"`. */
 const SEPARATORS = /[\s,;"']+/;
-/** Parts of header values that are keywords rather than secrets. */
+/** Words in header values that are keywords rather than secrets. */
 const WORDS: ReadonlySet<string> = new Set([
   'basic',
   'bearer',
@@ -76,7 +76,7 @@ function writtenForms(secret: string): string[] {
     base64,
     base64.replace(/=+$/, ''),
     bytes.toString('base64url'),
-    // As in HTTP basic authentication with an empty user name or password.
+    // Also covers HTTP basic authentication with an empty user name or password.
     Buffer.from(`:${secret}`).toString('base64'),
     Buffer.from(`${secret}:`).toString('base64'),
   ];

@@ -16,7 +16,10 @@ const require = createRequire(import.meta.url);
 
 export type UpstreamSettings = Config['upstream'];
 
-/** Each consecutive time out of rotation is twice as long as the previous time, up to this many doublings. */
+/**
+ * If a server is taken out of rotation repeatedly, each period is twice as long as the previous one, up to this many
+ * doublings.
+ */
 const MAX_DOUBLINGS = 3;
 
 export class Server {
@@ -24,7 +27,7 @@ export class Server {
   readonly api: UpstreamApi;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Must never be shown: keys, header values, credentials within them, and their encodings. */
+  /** The strings that must never be shown: keys, header values, credentials within them, and all of their encodings. */
   readonly secrets: readonly string[];
   /** The server's name in logs and metrics. */
   readonly name: string;
@@ -55,7 +58,7 @@ export class Server {
     this.#meter = meter({ model, server: host });
     this.headers = { ...(settings.key === null ? {} : this.api.headers(settings.key)), ...settings.headers };
     this.secrets = secretsIn([...(settings.key === null ? [] : [settings.key]), ...Object.values(settings.headers)]);
-    // Loaded on demand: most servers run only local models.
+    // The HTTP client is loaded on demand, because most servers run only local models.
     const undici = require('undici') as typeof import('undici');
     const connect = undici.buildConnector({ timeout: limits.connect_ms });
     this.pool = new undici.Pool(origin, {
@@ -109,8 +112,8 @@ export class Server {
 
   /**
    * Records the outcome of an assigned request. `went`: 'well' if its first token arrived, 'badly' if the server
-   * failed, otherwise 'neither'. `whose`: if the server responded, the organization whose request failed, so that one
-   * organization's requests alone cannot take the server out of rotation for everyone.
+   * failed, otherwise 'neither'. `whose`: the organization whose request failed, if the server responded. It is
+   * recorded so that a single organization's requests cannot take the server out of rotation for everyone.
    */
   release(went: 'well' | 'badly' | 'neither', whose: number | null = null): 'shut' | 'open' | null {
     this.#mine--;
@@ -195,6 +198,6 @@ function gate(socket: Socket): void {
 function readRefused(): void {
   const again = refused;
   refused = [];
-  // Sockets that get no time in this turn are deferred again.
+  // Sockets for which no time is left in this turn are deferred again.
   for (const readAgain of again) readAgain();
 }

@@ -136,9 +136,9 @@ export class SharedRow {
   }
 
   /**
-   * Whether a failure at `now` counts. If this failure and the previous one were on requests of the same organization,
-   * it counts only after all requests to the server have failed for FAILING_MS. `organization`: null if the request was
-   * not the cause.
+   * Whether a failure at `now` counts. If this failure and the previous one occurred on requests of the same
+   * organization, it counts only after all requests to the server have failed for FAILING_MS. `organization`: null if
+   * the request was not the cause.
    */
   failedFor(organization: number | null, now: number): boolean {
     const whose = organization === null ? 0 : (organization | 0) + 1;

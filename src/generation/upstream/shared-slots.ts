@@ -29,7 +29,7 @@ const LOOK_MS = 1_000;
 /** How long a thread with precedence may take to claim a slot. It may be busy with other work. */
 const PATIENCE_MS = 100;
 
-/** Not included in the type declarations used to compile this file. */
+/** Declared here, because the type declarations used to compile this file do not include Atomics.waitAsync. */
 const waitAsync = (
   Atomics as unknown as {
     waitAsync(
@@ -61,7 +61,7 @@ export class SharedSlotPool implements SlotPool<number> {
   #published = 0n; // this thread's first waiting request, as published
   #seen = 0; // the change counter at the last look
   #lets = 0; // since when this thread has been yielding although a slot is free; 0: it is not yielding
-  // for each thread: the published request that did not claim a slot in time, so that it is no longer waited for
+  // for each thread: the published request that did not claim a slot in time; other requests no longer wait for it
   readonly #passed: bigint[];
 
   /**

@@ -5,7 +5,7 @@ import type { UpstreamServer } from '../../config/upstream.js';
 
 /**
  * One ID per server: a hash of its API, address and model. Servers that differ only in their key belong to different
- * accounts of one vendor, so in that case the key is included. `model`: the local name.
+ * accounts of one vendor, so the hash then includes the key. `model`: the local name.
  */
 export function upstreamIds(servers: readonly UpstreamServer[], model: string): string[] {
   const addresses = servers.map(({ api, url, model: name }) => `${api}\n${url}\n${name ?? model}`);

@@ -83,7 +83,7 @@ export class UpstreamPooler implements Pooler {
       cappedByContext: false,
       n: 1,
       ignoredKeywords: [],
-      // Unknown, because upstream servers do not report which inputs they truncated.
+      // Always empty, because upstream servers do not report which inputs they truncated.
       truncated: [],
       width: null,
       results: () => (scales ? api.vectors.map(normalized) : api.vectors),

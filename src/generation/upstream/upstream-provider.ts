@@ -235,7 +235,7 @@ export class UpstreamProvider implements Provider {
     });
     const { leftOut } = selected;
     const unsent = [
-      // Choosing the turns to drop would require the upstream's token counts.
+      // Truncation is not supported, because choosing the turns to drop would require the upstream's token counts.
       ...(request.truncation === 'auto' ? ['truncation'] : []),
       ...(request.keepsPages === true ? ['prompt_cache_retention'] : []),
       ...(request.prediction !== undefined && chosen.takesPrediction !== true ? ['prediction'] : []),
@@ -322,7 +322,10 @@ function noted(message: Message): Message {
       };
 }
 
-/** A request that generates no output is counted but not sent, because upstreams manage their own caches. */
+/**
+ * Runs a request that generates no output. Its tokens are counted, but it is not sent: it could only fill a cache, and
+ * upstreams manage their own caches.
+ */
 function nothing(
   counting: Promise<TokenCount>,
   n: number,

@@ -1,4 +1,4 @@
-// The result of one web search. Types only, because the generation events refer to them.
+// The result of one web search. Contains only types, because the generation events refer to them.
 
 export interface SearchResult {
   title: string;

@@ -49,7 +49,7 @@ export function queryIn(text: string): string | null {
   }
   if (typeof value !== 'object' || value === null || !('query' in value)) return null;
   const { query } = value;
-  // In a URL path, a segment of only dots would change the path.
+  // If the query were inserted into the URL's path, a query of only dots would change the path.
   return typeof query === 'string' && !/^\.{0,2}$/.test(query.trim()) ? query : null;
 }
 

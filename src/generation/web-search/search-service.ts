@@ -89,7 +89,7 @@ export class SearchService {
         },
       );
       sent.on('error', (error) => reject(withoutDetails(error)));
-      // After status 101, no other response follows.
+      // A response with status 101 is not followed by another one, so the search has failed.
       sent.on('upgrade', (_response, socket) => {
         socket.destroy();
         reject(new Error('the search service responded with status 101'));

@@ -68,7 +68,7 @@ export const withTarget = (
   ...target.body,
 });
 
-/** A schema in the form used by chat completions and completions. */
+/** A JSON schema as the `response_format` of chat completions and completions. */
 export const responseFormat = ({ schema }: Turn): Readonly<Record<string, unknown>> =>
   schema === null
     ? {}

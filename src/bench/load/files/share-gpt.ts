@@ -12,7 +12,7 @@ export interface ShareGptOptions {
   readonly turns: number;
   /** Maximum number of conversations. */
   readonly most: number;
-  /** Output lengths to use instead of the lengths in the file; null: use the file's lengths. */
+  /** The output lengths that replace the lengths in the file; null: the file's lengths are used. */
   readonly outputTokens: number | null;
   readonly thinkMs: number;
 }

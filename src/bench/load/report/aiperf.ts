@@ -29,7 +29,7 @@ const RECORD_METRICS: Readonly<Record<string, Metric>> = {
   input_sequence_length: { unit: 'tokens', of: ({ promptTokens }) => promptTokens },
 };
 
-/** Null if the value is not finite, because AIPerf omits such metrics. */
+/** Returns null if the value is not finite, because AIPerf omits such metrics. */
 const valueOf = ({ of }: Metric, record: RequestRecord): number | null => {
   const value = of(record);
   return value === null || !Number.isFinite(value) ? null : value;

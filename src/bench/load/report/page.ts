@@ -93,7 +93,7 @@ function runSection({ result, summary }: FinishedRun, title: string): string {
 const titled = (title: string, content: string): string =>
   content === '' ? '' : `<section><h3>${escape(title)}</h3>${content}</section>`;
 
-/** The headline figures: means over the first round's runs. */
+/** The headline figures: means over the runs of the first round. */
 function headline({ repeated, runs }: LoadReport): string {
   const figure = (name: string, show: (value: number) => string = number): string | null => {
     const { mean } = repeated[name] ?? { mean: NaN };
@@ -136,7 +136,7 @@ const capital = (text: string): string => text.charAt(0).toUpperCase() + text.sl
 /** `runs`: the report's runs, with their records. */
 export function reportPage(report: LoadReport, runs: readonly FinishedRun[]): string {
   const { target, workload, arrival, objectives } = report;
-  // With a single run, the headline figures already include all rates.
+  // If there is only one run, the headline figures already include all rates.
   const rates = runs.length > 1 ? rateTables(report).filter(({ rows }) => rows.length > 0) : [];
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">

@@ -33,7 +33,7 @@ export interface LoadReport {
   readonly threads: number;
   readonly objectives: readonly Objective[];
   readonly runs: readonly RunReport[];
-  /** Statistics by metric, over the first round of every run. */
+  /** The statistics of each metric over the first round of every run. */
   readonly repeated: Readonly<Record<string, Repeated>>;
   /** The same statistics for each later round. */
   readonly laterRounds: readonly { readonly round: number; readonly repeated: Readonly<Record<string, Repeated>> }[];
@@ -60,7 +60,7 @@ export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
   return figures;
 }
 
-/** For each round, the metrics that every run of the round has. */
+/** For each round, the metrics that are available for every run of the round. */
 export function repeatedFigures(runs: readonly RunReport[]): Pick<LoadReport, 'repeated' | 'laterRounds'> {
   const ofRound = (wanted: number): Record<string, Repeated> =>
     repeatedOfRuns(runs.filter(({ round }) => round === wanted));

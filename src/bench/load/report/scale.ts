@@ -1,6 +1,9 @@
 // Chart scales. No side effects.
 
-/** Returns about six round values or fewer, from 0 up to a value of at least `most`. */
+/**
+ * Returns the tick values of a linear axis: at most about six round values, from 0 to the first one that is at least
+ * `most`.
+ */
 export function ticks(most: number): number[] {
   const rough = (most > 0 ? most : 1) / 5;
   const unit = 10 ** Math.floor(Math.log10(rough));
@@ -9,8 +12,8 @@ export function ticks(most: number): number[] {
 }
 
 /**
- * For logarithmic axes: values of 1, 2 and 5 times powers of ten that cover both bounds, which must be positive. Yields
- * about nine values or fewer.
+ * Returns the tick values of a logarithmic axis: 1, 2 and 5 times powers of ten that cover both bounds, at most about
+ * nine values. The bounds must be positive.
  */
 export function logTicks(least: number, most: number): number[] {
   const all: number[] = [];

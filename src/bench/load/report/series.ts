@@ -11,7 +11,7 @@ const CURVE_POINTS = 160,
   MAX_DOTS = 1500,
   SLOWEST = 20;
 
-/** Cumulative distribution: milliseconds, and the percentage of values up to that point. */
+/** Cumulative distribution: durations in milliseconds and, for each, the percentage of values that are not longer. */
 function distributionCurve(name: string, sorted: ArrayLike<number>): Curve[] {
   if (sorted.length === 0) return [];
   const points = Array.from({ length: CURVE_POINTS + 1 }, (_, at): [number, number] => {

@@ -43,7 +43,7 @@ export function withInterval({ mean, low, high }: Repeated, show: (value: number
   return low === null || high === null ? show(mean) : `${show(mean)} (${show(Math.max(0, low))} to ${show(high)})`;
 }
 
-/** The name of a run in a report. */
+/** Returns the name by which a report refers to a run. */
 export function runName({ runs }: Pick<LoadReport, 'runs'>, at: number): string {
   const first = runs.filter(({ round }) => round === 1).length,
     round = `round ${runs[at]?.round}`;

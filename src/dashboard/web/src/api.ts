@@ -138,7 +138,7 @@ export const api = {
   delete: <T>(path: string): Promise<T> => json<T>('DELETE', path),
 };
 
-/** The error message of a failure that no form field shows. */
+/** The error message of a failure that is not shown next to a form field. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

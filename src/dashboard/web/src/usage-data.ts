@@ -40,7 +40,7 @@ export function customRange(first: string, last: string): { from: string; to: st
 /** The range that ends now. */
 export function rangeOf(range: Range, now = Date.now()): { from: string; to: string } {
   const days = RANGES.find(({ value }) => value === range)?.days ?? 7;
-  // Rounded up to the minute, so that repeated queries can use the cache.
+  // The end is rounded up to the minute, so that repeated queries can use the cache.
   const to = Math.ceil(now / 60_000) * 60_000;
   return { from: new Date(to - days * DAY_S * 1000).toISOString(), to: new Date(to).toISOString() };
 }
@@ -96,9 +96,9 @@ export function totalOf(rows: readonly Sums[]): Sums {
   return total;
 }
 
-/** Group for requests that name a model unknown to the server. */
+/** The group of requests that name a model unknown to the server. */
 export const UNKNOWN_MODEL = '?';
-/** Label of the sum of all groups without a series of their own. */
+/** The label of the series that sums all groups without a series of their own. */
 export const OTHERS = 'All others';
 
 const FIELDS = { model: 'model', api_key: 'api_key_id', endpoint: 'endpoint', member: 'member_id' } as const;
@@ -181,7 +181,10 @@ export const durationMs = (sums: Sums): number | null =>
 export const tokensPerSecond = (sums: Sums): number | null =>
   sums.decode_ms <= 0 ? null : (Math.max(0, sums.output_tokens - sums.answered) * 1000) / sums.decode_ms;
 
-/** Amounts below this have more than two decimal places. In a column, two places keep the digits aligned. */
+/**
+ * Amounts below this have more than two decimal places. The limit is lowest for table cells, because two decimal places
+ * keep the digits of a column aligned.
+ */
 const SMALL = { price: 10, amount: 1, cell: 0.01 } as const;
 
 /** For example €12.34 or, for a price, €2.375. If the currency is not an ISO code, it follows the number. */

@@ -20,9 +20,7 @@ export interface CallSection {
   readonly start: number;
   /** The end of the last call. */
   readonly callsEnd: number;
-  /**
-   * The end of the section, including its closing marker; null if the closing marker does not follow the last call.
-   */
+  /** The end of the section, including its closing marker; null if the closing marker does not follow the last call. */
   readonly end: number | null;
   readonly calls: readonly ReadCall[];
 }
@@ -60,7 +58,7 @@ export function readSection(text: string, start: number, syntax: ToolSyntax, too
 }
 
 /**
- * Returns the end of a section in a syntax without a closing marker. A list of calls ends with its closing bracket. Any
+ * Returns where a section ends in a syntax without a closing marker. A list of calls ends with its closing bracket. Any
  * other section ends with its last call.
  */
 function endWithoutMarker(text: string, callsEnd: number, { several }: ToolSyntax): number {

@@ -73,7 +73,10 @@ interface Place {
 const MAX_GROWTH = 8;
 const MAX_AROUND = 16_384;
 
-/** Rendered reasoning may be up to this many times as long as its text, because a guard may precede each character. */
+/**
+ * Rendered reasoning can be up to this many times as long as the reasoning text, because a guard may be inserted before
+ * each character.
+ */
 const MAX_GUARDED = 2;
 /** Maximum number of characters between reasoning and its closing marker. */
 const MAX_SPACE = 64;
@@ -183,8 +186,8 @@ export class ReplayMarks {
   }
 
   /**
-   * Returns the offset of each mark in the plain prompt. Empty if the template has changed a marked text or rendered it
-   * twice.
+   * Returns the offset of each mark in the plain prompt. Returns an empty list if the template has changed a marked
+   * text or rendered it twice.
    */
   #places(marked: string, plain: string): { item: Marked; at: number }[] {
     const parts = marked.split(new RegExp(`${this.#guard}{2}m(\\d+)${this.#guard}`, 'u'));
@@ -258,7 +261,7 @@ function lastStart(plain: string, marker: string, before: number, at: number): n
   return found === -1 ? -1 : before + found;
 }
 
-/** Whether the section's calls equal the first of `calls`, in name and arguments. */
+/** Whether the section's calls have the same names and arguments as the first calls in `calls`. */
 const isSame = ({ calls: read }: CallSection, calls: readonly ToolCall[]): boolean =>
   read.length <= calls.length &&
   read.every(

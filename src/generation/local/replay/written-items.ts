@@ -10,10 +10,10 @@ import { readSection, sectionStart, type ReadCall } from './call-section.js';
 import { isReasoning } from './same-reasoning.js';
 import { TokenText } from './token-text.js';
 
-/** Only about this many tokens at the start of a choice are searched for tool calls and reasoning blocks. */
+/** Tool calls and reasoning blocks are searched for only in about this many tokens at the start of a choice. */
 const MAX_CHOICE_TOKENS = 4 * MAX_ITEM_TOKENS;
 
-/** The search of a choice stops after this many false positives, which look like the start of a call but are not. */
+/** The search in a choice stops after this many passages that look like the start of a call but are not. */
 const MAX_FOREIGN = 16;
 
 export interface WritingRules {
@@ -113,7 +113,7 @@ export class WrittenItems {
       const isOver = output.text.slice(section.callsEnd).trim() === '';
       at = section.end ?? (isOver ? output.text.length : section.callsEnd);
       const received = calls.slice(index, index + section.calls.length);
-      // The output parser has found other calls in this section, so calls cannot be matched with their token IDs.
+      // If the output parser has found other calls in this section, calls cannot be matched with their token IDs.
       if (received.length < section.calls.length || !received.every((call, nth) => same(call, section.calls[nth])))
         return;
       const ids = output.between(section.start, at);

@@ -30,7 +30,7 @@ export function bind(
   return values;
 }
 
-/** For Python functions that take only positional arguments. */
+/** Returns the positional arguments of a Python function that takes no others. */
 export function positional(
   what: string,
   { positional: given, named }: Arguments,

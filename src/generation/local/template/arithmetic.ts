@@ -68,7 +68,7 @@ function ofIntegers(
   return ofBig(run, operator, BigInt(a), BigInt(b));
 }
 
-/** Up to this size, the floor of the floating-point quotient is exact. */
+/** Up to this dividend, the floor of the floating-point quotient is exact. */
 const MAX_DIVIDEND = 2 ** 50;
 
 /** Computes with numbers instead of bigints. Returns null if that is not possible. */
@@ -148,7 +148,7 @@ function quotient(a: number | bigint, b: number | bigint): Float {
   const shift = Math.max(0, QUOTIENT_BITS + bitsOf(divisor) - bitsOf(dividend));
   const scaledDividend = dividend << BigInt(shift);
   const whole = scaledDividend / divisor;
-  // An additional bit stands for the nonzero remainder, so that the quotient is rounded correctly.
+  // An additional lowest bit is set if the remainder is not zero, so that the quotient is rounded correctly.
   const exact = whole * divisor === scaledDividend;
   const sign = dividend < 0n !== divisor < 0n ? -1n : 1n;
   return new Float(Number(exact ? whole : whole * 2n + sign) / 2 ** (exact ? shift : shift + 1));
@@ -187,7 +187,10 @@ function modulo(a: number, b: number): number {
   return rest < 0 !== b < 0 ? rest + b : rest;
 }
 
-/** Consistent with the remainder, even if the floating-point quotient a / b rounds up to an integer. */
+/**
+ * Computes a // b so that it is consistent with a % b, even if the floating-point quotient a / b rounds up to an
+ * integer.
+ */
 function flooredQuotient(a: number, b: number): number {
   const rest = a % b;
   const exact = (a - rest) / b - (rest !== 0 && rest < 0 !== b < 0 ? 1 : 0);
@@ -199,8 +202,8 @@ function flooredQuotient(a: number, b: number): number {
 function joined(run: Run, left: Value, right: Value): Value {
   const [before, after] = [textOf(left), textOf(right)];
   if (before !== null && after !== null) {
-    // JavaScript does not copy the longer text, so only the shorter one is charged. Reading the result is charged
-    // later.
+    // Only the shorter text is charged, because JavaScript does not copy the longer one when it concatenates texts.
+    // Reading the result is charged later.
     run.spendText(Math.min(before.length, after.length));
     if (typeof left === 'string' && typeof right === 'string') return left + right;
     return new Markup(escapeHtml(run, left) + escapeHtml(run, right));

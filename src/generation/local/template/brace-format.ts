@@ -6,7 +6,10 @@ import { bigText, floatText, repr, str } from './print.js';
 import type { Run } from './run.js';
 import { Float, TemplateFault, isInteger, textOf, typeName, type Arguments, type Value } from './values.js';
 
-/** A field's format specification may contain fields, but these must not be nested further. */
+/**
+ * Replacement fields may be nested two deep: a field's format specification may contain fields, but the specifications
+ * of those may not.
+ */
 const MAX_NESTING = 2;
 
 /**

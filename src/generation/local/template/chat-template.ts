@@ -8,7 +8,7 @@ import { Program } from './program.js';
 import { Run, type KnownJson } from './run.js';
 import { Dict, toValue, type List, type Value } from './values.js';
 
-/** The default for files without a template: ChatML, the most common convention. */
+/** The template for model files without one: ChatML, the most common format. */
 export const CHATML_TEMPLATE =
   '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}' +
   '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}';
@@ -166,7 +166,7 @@ export class ChatTemplate {
   }
 }
 
-/** Only the call stack bounds template recursion. */
+/** The depth of recursion in a template is limited only by the call stack. */
 function reasonOf(error: unknown): string {
   if (error instanceof RangeError && error.message.includes('call stack'))
     return 'it is nested too deeply or recurses endlessly';

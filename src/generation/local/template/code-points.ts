@@ -1,5 +1,5 @@
-// Text by code points. Python counts and indexes them; JavaScript counts UTF-16 units, which differ only in text with
-// surrogates.
+// Functions on the code points of a text. Python counts and indexes code points; JavaScript counts and indexes UTF-16
+// units. The two differ only in text that contains surrogates.
 
 const SURROGATE = /[\ud800-\udfff]/;
 

@@ -14,7 +14,7 @@ const PRINTED: readonly Level[] = ['low', 'medium', 'high'];
 /** A word that no template knows. */
 const UNKNOWN = 'probe-effort';
 
-/** Index of the lowest level with more reasoning than usual. */
+/** Index of the lowest level that stands for more reasoning than usual. */
 const FIRST_HIGH = LEVELS.indexOf('high');
 
 export class TemplateEfforts {

@@ -197,7 +197,8 @@ function compileConcat(nodes: readonly tree.Expression[], soft: boolean): Evalua
     const { run } = scope;
     const values = parts.map((part) => part(scope));
     const texts = values.map((value) => (run.autoescape ? escapeHtml(run, value) : str(run, value)));
-    // JavaScript does not copy the longest text, so it is not charged. Reading the result is charged later.
+    // The longest text is not charged, because JavaScript does not copy it when it concatenates texts. Reading the
+    // result is charged later.
     run.spendText(texts.reduce((sum, { length }) => sum + length, 0) - Math.max(...texts.map(({ length }) => length)));
     const joined = texts.join('');
     return run.autoescape ? new Markup(joined) : joined;

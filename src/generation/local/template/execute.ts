@@ -11,7 +11,7 @@ import { Symbols } from './symbols.js';
 import type * as tree from './syntax-tree.js';
 import { Callable, Markup, PythonObject, TemplateFault, Undefined, isTrue, textOf, type Value } from './values.js';
 
-/** Control flow of the enclosing loop after a statement. */
+/** How the enclosing loop continues after a statement. */
 type Signal = 'next' | 'break' | 'continue';
 
 /** Throws TemplateFault, or TemplateError if the budget is exceeded or the template raises an error. */

@@ -23,7 +23,7 @@ export function escapeHtml(run: Run, value: Value): string {
 const ENTITY = /&(?:amp|lt|gt|quot|apos|nbsp|#(\d{1,7})|#[xX]([\da-fA-F]{1,6}));/g;
 const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' };
 
-/** Replaces entities with their characters. Named entities other than HTML's basic six are left unchanged. */
+/** Replaces entities with their characters. Named entities other than the six basic ones of HTML are left unchanged. */
 export function unescapeHtml(text: string): string {
   return text.replace(ENTITY, (whole, decimal?: string, hex?: string) => {
     const named = NAMED[whole.slice(1, -1)];

@@ -8,7 +8,7 @@ import type { Run } from './run.js';
 import { Dict, Float, TemplateFault, Tuple, isInteger, textOf, typeName, type Value } from './values.js';
 
 export interface JsonOptions {
-  /** The indentation of each level; null writes everything on one line. */
+  /** The indentation per nesting level; with null, everything is written on one line. */
   readonly indent: string | null;
   readonly itemSeparator: string;
   readonly keySeparator: string;
@@ -39,7 +39,7 @@ export function toJson(run: Run, value: Value, options: JsonOptions = COMPACT): 
   return text;
 }
 
-/** `line`: a line break with the current indentation; null writes everything on one line. */
+/** `line`: a line break with the current indentation; with null, everything is written on one line. */
 function written(run: Run, value: Value, options: JsonOptions, line: string | null): string {
   run.spend(1);
   if (value === null) return 'null';

@@ -68,8 +68,8 @@ class Lexer {
   }
 
   /**
-   * `stripped`: whether white space between the start of the line and the tag is removed, unless the tag's sign says
-   * otherwise.
+   * `stripped`: whether white space between the start of the line and the tag is removed, unless a sign in the tag (`-`
+   * or `+`) determines this.
    */
   #addText(end: number, sign: string, stripped: boolean): void {
     let text = this.source.slice(this.#at, end);

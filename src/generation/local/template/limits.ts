@@ -4,13 +4,13 @@
 import { Dict } from './values.js';
 
 /**
- * A step is an evaluation, a list item, or this many characters read or written. It takes about 0.1 µs and, if the
- * result is kept, about 50 bytes.
+ * One step is charged for each evaluation, for each list item, and for each time that this many characters are read or
+ * written. A step takes about 0.1 µs and, if its result is kept, about 50 bytes.
  */
 const CHARACTERS_PER_STEP_LOG2 = 5;
 
 export const TEMPLATE_LIMITS = {
-  /** Maximum length of the source. The longest templates in use are a tenth as long. */
+  /** Maximum length of the source. The longest templates in use have a tenth of this length. */
   characters: 1 << 18,
   /**
    * Maximum number of steps for rendering a small conversation. Templates in use take a few hundred steps per message.
@@ -54,8 +54,8 @@ export function piecesSteps(count: number, length: number): number {
 }
 
 /**
- * Steps charged for searching for a string of `sought` characters in one of `length`. With repetitive strings, the time
- * is proportional to the product of the lengths.
+ * Steps charged for searching for a string of `sought` characters in a string of `length` characters. With repetitive
+ * strings, the time is proportional to the product of the lengths.
  */
 export function searchSteps(length: number, sought: number): number {
   const product = sought <= 16 ? 0 : (Math.max(0, length - sought) * sought) / 64;
@@ -63,8 +63,8 @@ export function searchSteps(length: number, sought: number): number {
 }
 
 /**
- * The remaining steps for one or several renders. Steps are counted instead of time, so that the result does not depend
- * on the load of the machine.
+ * The budget of steps for one or several renders. The budget is in steps rather than in time, so that the result does
+ * not depend on the load of the machine.
  */
 export class RenderBudget {
   #left: number;

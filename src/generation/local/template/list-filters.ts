@@ -164,7 +164,7 @@ const reverse: Filter = (run, value, args) => {
   return value instanceof Lazy ? all : new Lazy(all.values(), 'list_reverseiterator');
 };
 
-/** Filters that are applied to each item return nothing for a falsy value, even if it is not iterable. */
+/** For a falsy value, filters that are applied to each item return no items, even if the value is not iterable. */
 const lazily = (run: Run, value: Value, each: () => (item: Value) => readonly Value[]): Lazy =>
   new Lazy(
     (function* () {

@@ -3,7 +3,10 @@ import { equal } from './compare.js';
 import type { Run } from './run.js';
 import { Callable, NO_ARGUMENTS, TemplateFault, Tuple, Undefined, type Arguments, type Value } from './values.js';
 
-/** The items of a loop. They are read one at a time, because the loop's body may change which items follow. */
+/**
+ * The items of a loop. They are read one at a time, because the loop's body may change the items that have not been
+ * read yet.
+ */
 export class LoopItems {
   readonly #list: Value[] | readonly Value[];
   #iterator: Iterator<Value> | null;

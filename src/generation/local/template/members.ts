@@ -48,7 +48,7 @@ export function methodOf(value: Value, name: string): Method | undefined {
   return methodsOf(value)?.get(name);
 }
 
-/** Python's getattr() within the sandbox, or undefined if there is no such attribute. */
+/** Like Python's getattr(), but within the sandbox. Returns undefined if there is no such attribute. */
 function attributeOf(run: Run, value: Value, name: string): Value | undefined {
   const unsafe = value instanceof Dict ? UNSAFE_DICT : Array.isArray(value) ? UNSAFE_LIST : null;
   if (unsafe?.has(name) || (name.startsWith('__') && DUNDERS.has(name)))

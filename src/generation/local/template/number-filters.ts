@@ -16,7 +16,7 @@ const INTEGERS: Readonly<Record<number, RegExp>> = {
 };
 const FLOAT = /^[-+]?(?:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:[eE][-+]?\d+(?:_\d+)*)?$/;
 
-/** Python's int(text, base). Returns null if the text is not a number. */
+/** Like Python's int(text, base). Returns null if the text is not a number. */
 function readInteger(run: Run, text: string, base: number): number | bigint | null {
   run.spendText(text.length);
   const trimmed = text.trim();

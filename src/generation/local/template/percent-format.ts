@@ -143,7 +143,7 @@ class PercentFormat {
   }
 }
 
-/** Python treats such a value as a mapping, and not all items of a mapping need to be used. */
+/** Python treats such a value as a mapping, and a format need not use all items of a mapping. */
 function isSubscriptable(values: Value): boolean {
   return Array.isArray(values) || [Dict, Range, Undefined].some((kind) => values instanceof kind);
 }

@@ -88,7 +88,10 @@ function objectText(run: Run, value: Exclude<Value, null | boolean | number | bi
   return `<${typeName(value)} object>`;
 }
 
-/** In Python, the macro of a call block has no name, so it is printed as `anonymous`. */
+/**
+ * The name with which a macro is printed. In Jinja2, the macro of a call block has no name and is printed as
+ * `anonymous`.
+ */
 function macroName({ name }: Callable): string {
   return name === 'caller' ? 'anonymous' : quoted(name);
 }

@@ -16,7 +16,7 @@ export interface TemplateCapabilities {
    * notation.
    */
   callArguments: 'text' | 'object';
-  /** Whether arguments that are not an object may be given as text. */
+  /** Whether arguments that are not a JSON object may be passed as text. */
   textArguments: boolean;
   /**
    * The call IDs that the template accepts and shows correctly. free: any ID. short: 9 letters and digits. numbered:
@@ -100,7 +100,7 @@ function attempt(render: Render, context: Pick<TemplateContext, 'messages'> & Pa
   }
 }
 
-/** `plain`: the template's output for one user message. */
+/** `plain`: the template's output for a conversation of one user message. */
 export function probe(render: Render, plain: string): TemplateCapabilities {
   const showsIn = (
     enableThinking: boolean,
@@ -113,7 +113,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
   };
   const withThinking = render({ ...plainContext, enableThinking: true });
   const modes = withThinking === plain ? [false] : [false, true];
-  // A feature that a request needs must work with thinking on and off.
+  // A feature counts as supported only if it works both with thinking on and with thinking off.
   const shows = (messages: TemplateMessage[], words: string[], tools: TemplateTool[] | null = null): boolean =>
     modes.every((thinking) => showsIn(thinking, messages, words, tools));
   const keeps = (messages: TemplateMessage[]): boolean =>
@@ -183,7 +183,7 @@ function formsOfCalls(showsCalls: (messages: TemplateMessage[], words: string[])
   const withObject = (id: string): TemplateMessage[] => calling([call(id, PROBE_TOOL, { probe_key: VALUE })]);
   const takesObject = (id: string): boolean => showsCalls(withObject(id), [VALUE]);
   const takesId = (id: string): boolean => takesObject(id) || takesText(id);
-  // The result message is omitted, because it contains the name.
+  // The message with the call's result is omitted, because it contains the tool's name, too.
   const showsName = (id: string): boolean => showsCalls(withObject(id).slice(0, 2), [VALUE, PROBE_TOOL]);
   const callIds = takesId(LONG_ID)
     ? !showsName(LONG_ID) && showsName(idFor('numbered', PROBE_TOOL, 0))
@@ -252,7 +252,7 @@ export interface Place {
   readonly end: number;
 }
 
-/** Returns null if the template shows no calls. */
+/** Returns null if the template does not show calls. */
 export function writtenCall(template: ProbedTemplate): WrittenCall | null {
   const { capabilities } = template;
   if (capabilities.calls === 'none') return null;

@@ -24,8 +24,8 @@ export interface Language {
 }
 
 /**
- * Cached JSON of lists and dicts that are shared between renders, with the number of steps that serializing it takes.
- * Null if not serialized yet.
+ * Cached JSON of lists and dicts that are shared between renders, with the number of steps that serializing each takes.
+ * Null if it has not been serialized yet.
  */
 export type KnownJson = WeakMap<object, { readonly text: string; readonly steps: number } | null>;
 

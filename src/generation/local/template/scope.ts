@@ -3,7 +3,7 @@ import { globalNamed } from './globals.js';
 import type { Run } from './run.js';
 import { Undefined, type Value } from './values.js';
 
-/** A variable lookup through at most this many scopes is not charged. */
+/** Variable lookups that pass through at most this many scopes are not charged. */
 const NEAR_SCOPES = 8;
 
 export class Scope {

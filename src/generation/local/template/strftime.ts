@@ -32,7 +32,7 @@ const COMPOSED: Readonly<Record<string, string>> = {
   X: '%H:%M:%S',
 };
 
-/** `now`: its local time is used. An unknown directive is left unchanged. Throws TemplateFault. */
+/** `now`: the time to format, as local time. An unknown directive is left unchanged. Throws TemplateFault. */
 export function strftime(format: string, now: Date): string {
   if (format.length > MAX_FORMAT)
     throw new TemplateFault(`strftime_now(): the argument must be a string of at most ${MAX_FORMAT} characters`);
@@ -132,7 +132,7 @@ function fieldOf(directive: string, now: Date): string | readonly [number: numbe
   }
 }
 
-/** The ISO week belongs to the year of its Thursday. */
+/** An ISO week belongs to the year that contains its Thursday. */
 function isoWeek(now: Date): { year: number; week: number } {
   const thursday = new Date(Date.UTC(now.getFullYear(), now.getMonth(), now.getDate() + 3 - ((now.getDay() + 6) % 7)));
   const year = thursday.getUTCFullYear();

@@ -3,7 +3,7 @@
 // only some branches set starts with its value from outside.
 import type * as tree from './syntax-tree.js';
 
-/** Where a variable gets its initial value: from outside the block, or nowhere. */
+/** Where a variable gets its initial value: from outside the block, or from nowhere, so that it starts undefined. */
 type Source = 'outside' | 'nowhere';
 
 export class Symbols {

@@ -38,7 +38,9 @@ const two =
 
 const remainder = (run: Run, value: Value, divisor: Value): Value => calculate(run, '%', value, divisor);
 
-/** Python's `is`, but numbers and strings of the same type and value count as the same object. */
+/**
+ * Like Python's operator `is`, except that numbers or strings with the same type and value count as the same object.
+ */
 function same(_run: Run, value: Value, other: Value): boolean {
   if (value instanceof Float && other instanceof Float) return Object.is(value.value, other.value);
   return value === other;

@@ -251,7 +251,7 @@ function jsonOptions(run: Run, given: { ascii: Value; level: Value; separators: 
   };
 }
 
-/** Unlike Python's pprint(), this writes everything on one line. */
+/** The filter `pprint`. Unlike Python's pprint(), it writes everything on one line. */
 const prettyPrint: Filter = (run, value, args) => {
   bind('pprint', args, ['verbose']);
   return repr(run, withSortedKeys(run, value));

@@ -40,9 +40,7 @@ const given =
     return work(run, text, args);
   };
 
-/**
- * Creates a method that returns whether a text matches, that is, whether it is not empty and all of its characters fit.
- */
+/** Creates a method that returns whether a text is not empty and all of its characters satisfy a condition. */
 const every = (name: string, fits: RegExp): Method => plain(name, (text) => fits.test(text), 4);
 
 function argumentText(name: string, value: Value | undefined): string {

@@ -88,7 +88,8 @@ export class Tuple extends PythonObject {
 }
 
 /**
- * A dict key in the form that Map compares. Keys that are equal in Python, such as 1, 1.0 and True, have the same form.
+ * Returns a dict key in a form in which a Map can compare it. Keys that are equal in Python, such as 1, 1.0 and True,
+ * have the same form.
  */
 type HashedKey = string | number | bigint | null | object;
 

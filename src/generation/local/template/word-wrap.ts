@@ -14,7 +14,7 @@ const CHUNKS = new RegExp(`[${SPACE}]+|[^${SPACE}]+`, 'g');
 const LETTER = '[\\p{L}_]';
 const WORD = '[\\p{L}\\p{N}_]';
 const WORD_OR_POINT = '[\\p{L}\\p{N}_!"\'&.,?]';
-/** After the hyphen of a compound, or around a dash. */
+/** Matches where a word may be broken: after the hyphen of a compound word, or around a dash. */
 const AFTER_HYPHEN = new RegExp(
   `(?<=${LETTER}{2}-|${LETTER}-${WORD_OR_POINT}-)(?=${LETTER}-?${LETTER})|` +
     `(?<=${WORD_OR_POINT})(?=-{2,}${WORD})|(?<=${WORD_OR_POINT}-{2,})(?=${WORD})`,
@@ -53,7 +53,7 @@ export function wrapped(line: string, { width, breakLong, hyphens }: WrapOptions
       } else if (row.length === 0) row.push(next);
       else chunks.push(next);
     }
-    // Removes only one blank chunk, even if that chunk is empty.
+    // Removes at most one blank chunk, even if that chunk is empty.
     if (row.length > 0 && /^\s*$/.test(row.at(-1) as string)) row.pop();
     if (row.length > 0) rows.push(row.join(''));
   }

@@ -9,7 +9,7 @@ const OPEN = '<|tools_prefix|>',
 
 const header = headerOf(['{', /^\s*/, '"', new RegExp(`^(${NAME})`), '"', /^\s*/, ':']);
 
-/** `list`: text before the first call, including its brace and quote. `colon`: text after a name. */
+/** `list`: the text before the first call's name, including the brace and the quote. `colon`: the text after a name. */
 function spaced(list: string, colon: string): ToolSyntax {
   const call = list.slice(list.indexOf('{'));
   return {

@@ -22,7 +22,7 @@ export class CallArguments {
     private readonly can: Pick<TemplateCapabilities, 'callArguments' | 'textArguments'>,
   ) {}
 
-  /** Arguments that are not a JSON object must not make the template fail either. */
+  /** The template must not fail if the arguments are not a JSON object. */
   forTemplate(text: string): Value {
     const given = text.trim() === '' ? '{}' : text;
     const { callArguments, textArguments } = this.can;
@@ -32,7 +32,7 @@ export class CallArguments {
     return callArguments === 'text' || textArguments ? shielded : new Dict().set('arguments', shielded);
   }
 
-  /** For calls that are written without the template. */
+  /** Returns the shielded JSON text of the arguments, for calls that are written without the template. */
   asText(text: string): string {
     return this.shield.protect(text.trim() === '' ? '{}' : text);
   }

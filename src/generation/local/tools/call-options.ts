@@ -23,8 +23,8 @@ export function callableTools({
 }
 
 /**
- * Returns null if no markers need to be recognized or suppressed. `grammars`: the grammars of the tools' arguments, by
- * tool name. `keepsOut`: whether to suppress the markers if there are no tools.
+ * Returns null if the engine need not recognize or suppress any markers. `grammars`: the grammars of the tools'
+ * arguments, by tool name. `keepsOut`: whether to suppress the markers if there are no tools.
  */
 export function callOptions(
   request: ToolRequest,

@@ -13,7 +13,7 @@ import { isJsonSpace } from './json-scanner.js';
 export interface CallSyntax {
   readonly open: string;
   readonly close: string; // '' = calls extend to the end of the turn
-  /** Whether a call may be the whole response, without a marker. */
+  /** Whether a call without a marker may be the whole response. */
   readonly bare: boolean;
   readonly separators: string; // characters allowed between calls
   readonly skipped?: readonly string[]; // strings allowed between calls: they end a call but not the section
@@ -28,8 +28,8 @@ export interface CallStreamSink extends CallSink {
 }
 
 /**
- * After this many passages that only looked like calls, all further text is content. This limits how often text is
- * reread.
+ * After this many passages that looked like calls but were not, all further text is treated as content. This limits how
+ * often text is read again.
  */
 const MAX_FOREIGN = 16;
 
@@ -69,9 +69,9 @@ export class CallStream {
   }
 
   /**
-   * The engine has left the section after a close marker, even if the parser treats that marker as text (within a
-   * string of the arguments). A call that is still being read is then broken. An open marker without a call becomes
-   * text.
+   * Called when the engine has left the section after a close marker. The parser may have treated that marker as text
+   * (within a string of the arguments); the call that it is still reading is then broken. An open marker without a call
+   * becomes text.
    */
   leave(): void {
     if (this.#state === 'between' && !this.#afterCall) {
@@ -171,7 +171,8 @@ export class CallStream {
         break;
       case 'foreign':
         this.#foreign++;
-        // The amount read so far depends on where the text was split, so all of it is reread as plain text.
+        // How much has been read so far depends on where the text was split. Therefore, all of it is read again as
+        // plain text.
         if (this.#taken !== '') this.#text = this.#taken + this.#text;
         this.#at = this.#readerAt;
         this.#taken = '';

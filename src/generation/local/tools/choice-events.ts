@@ -16,7 +16,7 @@ export interface CallRules {
 }
 
 type ChoiceEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'finished' | 'prompt' | 'tokens' }>;
-/** An event without `choice` and `tokens`, which are added to all events in one place. */
+/** An event without its fields `choice` and `tokens`, which are added to all events in one place. */
 type UnnumberedEvent<T = ChoiceEvent> = T extends ChoiceEvent ? Omit<T, 'choice' | 'tokens'> : never;
 
 export class ChoiceEvents {
@@ -103,8 +103,7 @@ export class ChoiceEvents {
   }
 
   #read(text: string): void {
-    // After this point, the parser handles all text of a bare call, regardless of the section to which the engine
-    // assigns it.
+    // From here on, the parser reads all text of a bare call, regardless of the section to which the engine assigns it.
     this.#inCalls = this.rules.syntax.bare;
     this.#calls.push(text);
   }

@@ -7,14 +7,14 @@
 //     }
 // ]```
 //
-// Command-R and Command-R+: a fenced list after a word that is not a special token.
+// Command-R and Command-R+: a fenced JSON list after the word "Action:", which is not a special token.
 import { JsonCall } from './json-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
 const WORD = 'Action:',
   FENCE = '```';
 
-/** `behind`: text between the word and the list. */
+/** `behind`: the text between the word "Action:" and the list. */
 function spaced(behind: string): ToolSyntax {
   const open = `${WORD}${behind}`;
   const entry = (tool: string): string => `\n    {\n        "tool_name": "${tool}",\n        "parameters":`;

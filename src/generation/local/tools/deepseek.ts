@@ -16,7 +16,7 @@ const FENCE = '```json\n',
 const fenced = headerOf([CALL, 'function', SEPARATOR, new RegExp(`^(${NAME})`), /^\s*/, FENCE]);
 const plain = headerOf([CALL, new RegExp(`^(${NAME})`), SEPARATOR]);
 
-/** A tool may itself be named "function". In that case, the text after the separator decides which header it is. */
+/** A tool may itself be named "function". The text after the separator then shows which of the two headers it is. */
 function header(text: string): Header {
   const one = fenced(text);
   return one === null ? plain(text) : one;

@@ -16,7 +16,8 @@ export interface ToolDialect {
 
 /**
  * Determines the syntax from how the template renders a call. If there is no template, or if its rendering is unknown,
- * the syntax follows from the markers in the vocabulary. Without any known markers, the most common syntax is used.
+ * the syntax follows from the markers in the vocabulary. If the vocabulary contains no known markers, the most common
+ * syntax is used.
  */
 export function findDialect(template: ChatTemplate, hasToken: (spelling: string) => boolean): ToolDialect {
   const written = writtenCall(template);
@@ -36,8 +37,8 @@ export function findDialect(template: ChatTemplate, hasToken: (spelling: string)
 }
 
 /**
- * Describes the tools in the system text, for models whose templates do not support tools. `tools`: shielded as for a
- * template.
+ * Describes the tools in the system text, for models whose templates do not support tools. `tools`: the tools, shielded
+ * like those that are passed to a template.
  */
 export function describeTools(tools: readonly TemplateTool[], syntax: ToolSyntax): string {
   const definitions = tools.map((tool) => JSON.stringify(tool.function)).join('\n');

@@ -4,7 +4,7 @@
 // </｜DSML｜invoke>
 // </｜DSML｜function_calls>
 //
-// DeepSeek V3.2 and later. Each parameter says whether it is a string; all others are JSON.
+// DeepSeek V3.2 and later. Each parameter's tag specifies whether the value is a string. All other values are JSON.
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags, type TagSpacing } from './tagged-call.js';
 import { membersOf } from './call-arguments.js';
@@ -31,7 +31,7 @@ function dsmlOf(word: string): ToolSyntax {
     close,
     bare: false,
     separators: '',
-    // A single token may contain both the bracket and the line break after it.
+    // A single token may contain both the closing bracket and the line break after it.
     engineOpen: open.slice(0, -1),
     reader: (first, tools, sink) => (first === '<' ? new TaggedCall(TAGS, tools, sink) : null),
     head: (tool) => `>${invoke(tool)}`,

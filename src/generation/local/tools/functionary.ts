@@ -3,7 +3,7 @@
 // >>>get_weather                              Functionary 3.2
 // {...}
 //
-// In 3.2 plain text has the recipient `all`. The prompt ends with the first of these markers, which is removed from it
+// In 3.2, plain text has the recipient `all`. The prompt ends with the marker `>>>`, which is removed from the prompt
 // if a tool may be called.
 import { HeadedCall, headerOf, NAME } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';

@@ -1,7 +1,7 @@
 // <|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "get_weather", "arguments": {...}}      GigaChat 3
 // <|function_call|>{"name": "get_weather", "arguments": {...}}                                  GigaChat 3.1
 //
-// One call ends the turn.
+// A call ends the turn.
 import { JsonCall } from './json-call.js';
 import { jsonCall, type SyntaxFamily, type ToolSyntax } from './syntax.js';
 

@@ -13,8 +13,8 @@ const MAX_HEADER = 1_024;
 const OTHER_MARK = /<\|(?:start|end|call|return)\|>$/;
 
 /**
- * Accepts any text up to the message if it contains a recipient, because the order of the header's parts varies and the
- * constraint is optional.
+ * Accepts any text before the message marker as a header if it contains a recipient, because the order of the header's
+ * parts varies and the constraint is optional.
  */
 function header(text: string): Header {
   if (OTHER_MARK.test(text)) return null;

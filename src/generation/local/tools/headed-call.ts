@@ -4,8 +4,8 @@ import type { CallableTools, CallReader, CallSink, CallState } from './call-read
 import { At, JsonScanner } from './json-scanner.js';
 
 /**
- * A header at the start of a text, with the tool's name and its length. `more`: whether the text may be the beginning
- * of a header. Null if the text is not a header.
+ * A header at the start of a text: the tool's name, and the length of the header. `more`: whether the text may be the
+ * beginning of a header. Null if the text is not a header.
  */
 export type Header = { readonly name: string; readonly length: number } | 'more' | null;
 
@@ -78,8 +78,8 @@ export class HeadedCall implements CallReader {
 export const NAME = '[A-Za-z0-9_.-]{1,128}';
 
 /**
- * Builds a matcher for a header of literals and patterns. The pattern with a group is the tool's name. The header ends
- * with its last part, which must be a literal.
+ * Builds a matcher for a header that consists of literals and patterns. The pattern that has a group matches the tool's
+ * name. The last part must be a literal, with which the header ends.
  */
 export function headerOf(parts: readonly (string | RegExp)[]): (text: string) => Header {
   return (text) => {
@@ -94,7 +94,7 @@ export function headerOf(parts: readonly (string | RegExp)[]): (text: string) =>
       }
       const [found, captured] = part.exec(rest) ?? [null];
       if (found === null) return rest === '' ? 'more' : null;
-      // The following text has not arrived yet.
+      // The text after it has not arrived yet.
       if (found.length === rest.length && index < parts.length - 1) return 'more';
       if (captured !== undefined) name = captured;
       at += found.length;

@@ -31,7 +31,7 @@ export const hermes: SyntaxFamily = {
     if (json === null) return null;
     const opened = json.lead.lastIndexOf(OPEN);
     const between = json.lead.slice(opened + OPEN.length);
-    // The template may write additional text after the arguments, which is optional in the model's calls.
+    // The template may write additional text after the arguments. In the model's calls, this text is optional.
     const tail =
       /^\s*\}\s*<\/tool_call>/.exec(written.behind)?.[0] ?? (written.behind.includes(CLOSE) ? HERMES.tail : undefined);
     if (opened === -1 || between.trim() !== '' || tail === undefined) return null;

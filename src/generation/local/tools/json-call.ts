@@ -179,7 +179,7 @@ class StringArguments {
 
   /**
    * Returns the text that a character of the string adds to the arguments, or null if it makes the arguments invalid.
-   * `outer`: the outer scanner's position after that character.
+   * `outer`: the position of the scanner of the enclosing object after that character.
    */
   take(code: number, outer: At): string | null {
     if (outer !== At.String) {

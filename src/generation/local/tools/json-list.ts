@@ -7,7 +7,7 @@ import { JsonCall } from './json-call.js';
 import { mistralHeader } from './mistral.js';
 import { jsonCall, type SyntaxFamily, type ToolSyntax } from './syntax.js';
 
-/** Without a close marker the list extends to the end of the turn. */
+/** If there is no close marker, the list extends to the end of the turn. */
 const MARKERS: readonly (readonly [name: string, open: string, close: string])[] = [
   ['mistral', '[TOOL_CALLS]', ''],
   ['nemotron', '<TOOLCALL>', '</TOOLCALL>'],

@@ -64,8 +64,8 @@ export class JsonScanner {
   #literalAt = 0;
 
   /**
-   * Whether the text may continue with this UTF-16 unit. After returning false once, the scanner must not be used
-   * again.
+   * Reads one UTF-16 unit. Returns whether the text may continue with it; once this has returned false, the scanner
+   * must not be used again.
    */
   accept(code: number): boolean {
     switch (this.at) {

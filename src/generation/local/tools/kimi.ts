@@ -1,7 +1,7 @@
 // <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0
 // <|tool_call_argument_begin|>{...}<|tool_call_end|><|tool_calls_section_end|>      (all on one line)
 //
-// Kimi K2. A call's ID is its tool's name and a number that counts through the conversation.
+// Kimi K2. A call's ID consists of the tool's name and a number that counts the calls in the conversation.
 import { HeadedCall, headerOf, NAME } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 

@@ -1,7 +1,7 @@
 // {"name": "get_weather", "parameters": {...}}
 //
-// Llama 3.x: the call is the whole response. Its marker is optional and is a control token, which content does not
-// show.
+// Llama 3.x: the call is the whole response. Its marker is optional. It is a control token, so it does not appear in
+// the content.
 import { JsonCall } from './json-call.js';
 import { jsonCall, type SyntaxFamily, type ToolSyntax } from './syntax.js';
 

@@ -131,7 +131,7 @@ export class LooseCall extends TextCall {
     return true;
   }
 
-  /** Reads a member's name: bare or a string. */
+  /** Reads a member's name, which is either a bare word or a string. */
   #name(): boolean {
     if (this.#beginsString(true)) return true;
     if (this.#mayBeMark()) return false;

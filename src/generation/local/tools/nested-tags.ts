@@ -216,7 +216,7 @@ export class NestedTagCall extends TextCall {
   #asJson(text: string): string {
     const allowed = this.#allowed;
     const word = jsonWord(text);
-    // For a value that may be a string or null, only the word null is special.
+    // If the value may be a string or null, any text other than the word null is a string.
     if (allowed?.size === 2 && allowed.has('string') && allowed.has('null'))
       return word === 'null' ? word : JSON.stringify(text);
     let value: unknown;
@@ -232,8 +232,8 @@ export class NestedTagCall extends TextCall {
   }
 
   /**
-   * Whether the tag at the start of the text is a closing tag. Returns null if the text is too short to tell, or if it
-   * does not start with a tag, in which case the call fails.
+   * Whether the tag at the start of the text is a closing tag. Returns null if the text is too short to tell. If the
+   * text does not start with a tag, also returns null, and the call fails.
    */
   #isClosing(): boolean | null {
     const { mark } = this;
@@ -253,8 +253,8 @@ export class NestedTagCall extends TextCall {
   }
 
   /**
-   * Consumes the tag at the start of the text and returns its name. Returns null if it is incomplete, or if it is
-   * another tag, in which case the call fails.
+   * Consumes the tag at the start of the text and returns its name. Returns null if the tag is incomplete. If it is
+   * another tag, also returns null, and the call fails.
    */
   #tag(before: string, behind: string): string | null {
     return this.takeTag(this.mark + before, [behind])?.name ?? null;

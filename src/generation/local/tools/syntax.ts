@@ -30,9 +30,12 @@ export interface ToolSyntax extends CallSyntax {
      * The text between the end of one call and the arguments of the next. `number`: minimum number of preceding calls.
      */
     next(tool: string, number: number): string;
-    /** Present if the text contains the call's number: how many call numbers the grammar distinguishes. */
+    /**
+     * Present if the text contains the call's number. The number of different call numbers that the grammar
+     * distinguishes.
+     */
     readonly numbered?: number;
-    /** The text after the last call that ends the section. */
+    /** The text that follows the last call and ends the section. */
     readonly end: string;
   };
   /**

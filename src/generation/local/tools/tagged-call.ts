@@ -16,7 +16,7 @@ import { endsInHalf, jsonWord, TextCall } from './text-call.js';
 import { kindOf, valueKinds, type ParametersSchema, type ValueKind, type ValueKinds } from './value-kinds.js';
 
 export interface Tags {
-  /** The literals around the tool's name. If the second one is null, the name reaches to white space or a tag. */
+  /** The literals around the tool's name. If the second one is null, the name extends to white space or a tag. */
   readonly call: readonly [before: string, behind: string | null];
   /**
    * The literals around a parameter's name. White space may separate the literals after the name. If `behindText` and
@@ -27,7 +27,7 @@ export interface Tags {
   /** The end of the call. `closes`: whether it also closes the section. */
   readonly end: string;
   readonly closes: boolean;
-  /** Whether line breaks at the start and end of a value are not part of it. */
+  /** Whether a line break at the start and at the end of a value is formatting and not part of the value. */
   readonly framed: boolean;
   /**
    * Optional delimiters around a value. After an opening delimiter, an end tag is treated as part of the value unless
@@ -36,7 +36,7 @@ export interface Tags {
   readonly wrapped?: readonly [before: string, behind: string];
 }
 
-/** A template's white space after the parts of a parameter's opening tag and after its end. */
+/** The white space that a template writes after each part of a parameter's opening tag and after its end tag. */
 export interface TagSpacing {
   readonly within: string;
   readonly behind: string;

@@ -16,8 +16,8 @@ export class TemplateTools {
   readonly #known = new Map<string, TemplateTool[]>();
 
   /**
-   * Returns all text of the definitions in one string, with escapes of special characters resolved where needed, so
-   * that the shield can choose a guard. Throws ApiError 422.
+   * Returns all text of the definitions in one string, with JSON escapes decoded where needed, so that the shield can
+   * choose a guard that does not occur in it. Throws ApiError 422.
    */
   textOf(tools: readonly ToolDefinition[]): string {
     tools.forEach(({ parameters }, index) => {

@@ -1,5 +1,5 @@
-// Base class of readers that parse a call step by step: the loop, the unparsed text, and how a call starts and fails.
-// Subclasses define the steps. No side effects.
+// Base class of readers that parse a call step by step. It contains the loop and the unparsed text, and defines how a
+// call starts and fails. Subclasses define the steps. No side effects.
 import type { CallableTools, CallReader, CallSink, CallState } from './call-reader.js';
 import { isJsonSpace } from './json-scanner.js';
 
@@ -51,7 +51,7 @@ export abstract class TextCall implements CallReader {
 
   /**
    * Returns the name in the tag at the start of the text; the tag ends with one of `behind`. Returns null if the tag is
-   * incomplete, or if it is another tag, in which case the call fails.
+   * incomplete. If it is another tag, also returns null, and the call fails.
    */
   protected takeTag(before: string, behind: readonly string[]): { name: string; behind: string } | null {
     if (!this.text.startsWith(before)) {
@@ -103,7 +103,10 @@ const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([
   ['None', 'null'],
 ]);
 
-/** Returns the text in a form that may be JSON: trimmed, and with Python's literals replaced. */
+/**
+ * Returns the text in the form in which it is checked for being JSON: trimmed, and with Python's literals replaced by
+ * JSON's.
+ */
 export function jsonWord(text: string): string {
   const trimmed = text.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
   return PYTHON_WORDS.get(trimmed) ?? trimmed;

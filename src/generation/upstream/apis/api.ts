@@ -12,7 +12,7 @@ export interface Asked {
   readonly request: GenerationRequest;
   /** The output limit for each choice; null = the upstream's default. */
   readonly cap: number | null;
-  /** Used for formats that require a limit. */
+  /** The output limit for formats that require one. */
   readonly maxOutputTokens: number;
   readonly upstream: Upstream;
   /** Whether to request encrypted reasoning. Only the `responses` format supports it. */
@@ -23,7 +23,7 @@ export interface Asked {
 export type Body = Record<string, unknown>;
 
 export interface UpstreamApi {
-  /** Path relative to the server's base URL. */
+  /** The format's path, relative to the server's base URL. */
   readonly path: string;
   /** The form in which the API accepts the reasoning of earlier turns. */
   readonly takesBack: TakesBack;

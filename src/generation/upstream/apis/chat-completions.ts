@@ -29,7 +29,7 @@ export const chatCompletions: UpstreamApi = {
 };
 
 class ChatReader implements AnswerReader {
-  /** Each choice's latest call. Some upstreams number every call 0 and distinguish calls only by ID. */
+  /** The latest call of each choice. Some upstreams give every call the index 0 and distinguish calls only by ID. */
   readonly #calls = new Map<number, { key: number; number: number | null; id: string }>();
 
   constructor(

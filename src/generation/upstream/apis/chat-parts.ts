@@ -71,7 +71,7 @@ export function usageIn(value: unknown): ReportedUsage {
   };
 }
 
-/** Whether a `finish_reason` means that the choice has ended. Some upstreams send "" until then. */
+/** Whether a `finish_reason` means that the choice has ended. Some upstreams send "" before that. */
 export const isEnd = (reason: unknown): boolean => reason != null && reason !== '';
 
 /**
@@ -124,7 +124,7 @@ export function partsIn(content: object): { content: string; reasoning: string }
         break;
       }
       default:
-        // Text, output_text, refusal, and parts without a type.
+        // The part types that contain text: text, output_text, refusal, and parts without a type.
         all.content += textIn(part['text']) || textIn(part['refusal']);
     }
   }

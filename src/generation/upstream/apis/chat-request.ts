@@ -45,7 +45,10 @@ function toolFields({ tools, toolChoice, parallelToolCalls }: GenerationRequest)
   };
 }
 
-/** The format fields that the upstream can enforce. Anything else is checked once the response is complete. */
+/**
+ * Returns the request fields for an output format that the upstream can enforce. All other formats are checked once the
+ * response is complete.
+ */
 export function formatFields(format: OutputFormat, held: Upstream['structured_outputs']): Body {
   switch (format.type) {
     case 'text':

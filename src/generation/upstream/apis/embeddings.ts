@@ -121,6 +121,7 @@ function vectorIn(value: unknown): Float32Array {
 }
 
 /**
- * An instance for models declared with this API. It provides the format's path and headers, but cannot run requests.
+ * The instance for models that are declared with this API format. It provides the format's path and headers, but cannot
+ * run requests.
  */
 export const embeddings: UpstreamApi = new EmbeddingsApi(null, '', false);

@@ -130,7 +130,7 @@ function turnsOf(list: readonly Message[]): {
   const turns: { role: 'user' | 'assistant'; content: object[] }[] = [];
   for (const message of list) {
     if (message.role === 'system') {
-      // After the start of the conversation, system messages are sent with the user role.
+      // System messages that are not at the start of the conversation are sent with the user role.
       if (turns.length === 0) system.push(message.content);
       else add('user', [{ type: 'text', text: message.content }]);
     } else {

@@ -28,7 +28,7 @@ export function withThoughts(
     if (origin?.block != null) parts.push(origin.block);
   }
   upTo({ text: text.length, calls: toolCalls.length });
-  // The vendors reject a turn that ends with reasoning.
+  // The vendors' APIs reject an assistant turn that ends with reasoning.
   while (thoughts.some(({ origin }) => origin?.block != null && origin.block === parts.at(-1))) parts.pop();
   return parts;
 }

@@ -27,7 +27,7 @@ export interface ChartProps {
   formatTime?: (seconds: number) => string;
   /** Shows the axis and times in UTC. For data by day, because the server's days are UTC days. */
   utc?: boolean;
-  /** Omits the table. For data that changes every second and is available as text elsewhere. */
+  /** Omits the table of numbers. Used for data that changes every second and is shown as text elsewhere. */
   noTable?: boolean;
   /** Times on the axis are shown without the date. */
   clockOnly?: boolean;
@@ -78,13 +78,13 @@ const translucent = (color: string, alpha: number): string =>
   `color-mix(in srgb, ${color} ${alpha * 100}%, transparent)`;
 
 /**
- * Returns the values to draw. Stacked series become running sums, starting with the last series, and are drawn largest
- * first.
+ * Returns the values that the chart draws. Stacked series become running sums, starting with the last series, and are
+ * drawn largest first.
  */
 function drawn(times: readonly number[], series: readonly ChartSeries[], stacked: boolean): uPlot.AlignedData {
   if (!stacked) return [[...times], ...series.map(({ values }) => [...values])];
   const sums = new Array<number>(times.length).fill(0);
-  // If no series has a value at a time, the sum is a gap rather than zero.
+  // If no series has a value at a point in time, the chart shows a gap rather than zero.
   const rows = [...series].reverse().map(({ values }) =>
     sums.map((sum, i) => {
       sums[i] = sum + (values[i] ?? 0);
@@ -158,7 +158,7 @@ export function Chart({
           values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)),
         },
       ],
-      // Each stacked series fills only down to the next one, so that translucent colors do not mix.
+      // Each stacked series is filled only down to the next one, so that translucent colors do not mix.
       ...(kind === 'area' ? { bands: series.slice(1).map((_, i): uPlot.Band => ({ series: [i + 1, i + 2] })) } : {}),
       series: [
         {},

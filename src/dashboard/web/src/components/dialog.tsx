@@ -102,7 +102,7 @@ export function Dialog({
 
 /**
  * The control that gets the focus when a dialog opens: the first field (in a group of radio buttons, the checked
- * option) or, without fields, the footer's first button. By default, the browser would focus the close button.
+ * option) or, if there are no fields, the footer's first button. By default, the browser would focus the close button.
  */
 function firstControl(dialog: HTMLDialogElement): HTMLElement | null {
   const field = dialog.querySelector<HTMLInputElement>(

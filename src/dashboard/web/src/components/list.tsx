@@ -33,7 +33,7 @@ export function useList<T>(
     queryKey: [...key, query],
     queryFn: ({ pageParam, signal }) =>
       api.get<ListPage<T>>(path, { ...query, limit: pageSize, after: pageParam }, signal),
-    // Always refetched, because a newly opened list must include changes made a second ago.
+    // The list is always fetched again, because a newly opened list must include changes made a second ago.
     refetchOnMount: 'always',
     refetchInterval: everyMs ?? false,
     placeholderData: everyMs === null ? undefined : (old) => old,

@@ -94,7 +94,7 @@ export function Notice({
   );
 }
 
-/** Renders a query's loading, error and data states. Loaded data stays visible if a later load fails. */
+/** Renders a query's loading, error and data states. Data that has been loaded stays visible if a later load fails. */
 export function Loaded<T>({
   query,
   children,

@@ -41,7 +41,7 @@ export function Tabs<V extends string>({
     onChange(tab.value);
     list.current?.querySelectorAll<HTMLButtonElement>('[role=tab]')[index]?.focus();
   };
-  // On phones, the list scrolls sideways; the page itself must not move.
+  // On phones, the list of tabs scrolls sideways. The page itself must not scroll with it.
   useEffect(() => {
     const element = list.current;
     const tab = element?.querySelectorAll<HTMLButtonElement>('[role=tab]')[current];

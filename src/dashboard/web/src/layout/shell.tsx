@@ -94,8 +94,8 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
 }
 
 /**
- * The area to which the page belongs. On pages that belong to both areas, such as the profile, the previous area
- * stays selected.
+ * The area (organization or operator) to which the page belongs. On pages that belong to both areas, such as the
+ * profile, the previous area stays selected.
  */
 function useArea(location: string): Area {
   const [last, setLast] = useState<Area>(areaOf(location) ?? 'organization');

@@ -44,7 +44,7 @@ export async function* readEvents(
       events = [];
     }
   } finally {
-    // Also runs when the consumer stops early, so that the server notices the disconnect.
+    // This also runs if the consumer stops early, so that the server notices the disconnect.
     await reader.cancel().catch(() => undefined);
   }
 }

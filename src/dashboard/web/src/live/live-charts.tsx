@@ -9,9 +9,7 @@ import type { ServerSeries, View } from './views.js';
 
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const dayAndClock = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
-/**
- * Update interval of charts, in samples, if the user prefers reduced motion. Numbers are updated with every sample.
- */
+/** Update interval of charts, in samples, if the user prefers reduced motion. Numbers are updated with every sample. */
 const CALM_EVERY_S = 5;
 /** Times on the axis include the date if the range is longer than this. */
 const CLOCK_ONLY_S = 6 * 3_600;
@@ -33,7 +31,7 @@ export interface ChartOf {
   limit?: { label: string; value: number } | undefined;
 }
 
-/** `of`: the subject of the charts, which distinguishes charts of the same view. */
+/** `of`: what the charts are about, such as an engine. It distinguishes charts of the same view. */
 export function LiveCharts({
   of,
   shown,

@@ -33,7 +33,7 @@ function Tile({
   );
 }
 
-/** Whether the value was nonzero at any time within the window. */
+/** Whether the value was nonzero at any time within the displayed time window. */
 const happened = (samples: Samples, of: (sample: LiveSample) => number): boolean =>
   samples.columns([of])[1]?.some((value) => value !== null && value > 0) === true;
 

@@ -133,7 +133,10 @@ interface Rate {
   readonly written: number;
 }
 
-/** Returns the read and write rates of each row in bytes per second, computed from the two latest states. */
+/**
+ * Returns the read and write rates of each table row in bytes per second, computed from the two latest states of the
+ * cache.
+ */
 function useRates(state: PromptCacheState | undefined, at: number): ReadonlyMap<string, Rate> {
   const before = useRef<{ state: PromptCacheState; at: number } | null>(null);
   const [rates, setRates] = useState<ReadonlyMap<string, Rate>>(new Map());

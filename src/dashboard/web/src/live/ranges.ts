@@ -19,8 +19,8 @@ export interface Span {
 export const secondsOf = (range: LiveRange): number => LIVE_RANGES.find(({ value }) => value === range)?.seconds ?? 300;
 export const wordsOf = (range: LiveRange): string => LIVE_RANGES.find(({ value }) => value === range)?.words ?? '';
 /**
- * How often to fetch the range again. The server extends the recorded history at most every ten seconds, and less often
- * for long ranges.
+ * How often the data of the range is fetched again. The server extends the recorded history at most every ten seconds,
+ * and less often for long ranges.
  */
 export const refreshMs = (range: LiveRange): number => Math.min(60_000, Math.max(10_000, secondsOf(range) * 2));
 export const queryOf = ({ from, to }: Span): { from: string; to: string } => ({

@@ -21,7 +21,7 @@ export class Samples {
     this.#ring = new Ring(capacity);
   }
 
-  /** Recorded samples, each of which covers `stepS` seconds. */
+  /** The recorded samples. Each of them covers `stepS` seconds. */
   static of(samples: readonly LiveSample[], stepS: number): Samples {
     const all = new Samples(Math.max(1, samples.length), 1.5 * stepS);
     for (const sample of samples) all.#add(sample);

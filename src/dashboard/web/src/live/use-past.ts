@@ -22,7 +22,7 @@ interface Refreshing {
   paused: boolean;
 }
 
-/** With `zoom`, the range is fixed; otherwise, it ends now. */
+/** If `zoom` is set, the range is fixed; otherwise, it ends now. */
 export function usePast(range: LiveRange, zoom: Span | null, { wanted, paused }: Refreshing): UseQueryResult<Past> {
   return useQuery({
     queryKey: ['operator', 'live', 'past', range, zoom],

@@ -187,7 +187,7 @@ export function comparedViews(engines: readonly EngineSample[]): View<ServerSeri
 export const usedShare = (engine: EngineSample): number | null =>
   engine.pages_total === 0 ? null : usedPages(engine) / engine.pages_total;
 
-/** The engine values that can be summed over engines. Latencies are excluded, because their sum has no meaning. */
+/** The values that can be summed over several engines. Latencies are excluded, because their sum has no meaning. */
 export interface EngineTotal {
   engines: number;
   running: number;

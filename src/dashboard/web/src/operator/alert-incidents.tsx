@@ -1,4 +1,4 @@
-// Lists incidents, with the measured values and the deliveries of their messages.
+// Lists incidents, with their measured values and the delivery state of their messages.
 import type { ReactNode } from 'react';
 import type { AlertDelivery, AlertIncident, AlertKind } from '../../../../shared/wire/alerts.js';
 import { Badge } from '../components/badge.js';

@@ -102,7 +102,7 @@ function ServeButton({ model, disk }: { model: DiskModel; disk: DiskState }): Re
   );
 }
 
-/** Deletes the files. Not shown for a served model. */
+/** Button that deletes a model's files. It is not shown for a served model. */
 function DeleteButton({ model: { model, file_bytes: size, served_as: served } }: { model: DiskModel }): ReactNode {
   const client = useQueryClient();
   const toast = useToast();

@@ -10,7 +10,7 @@ export const LIMIT_KINDS: readonly { kind: LimitKind; label: string }[] = [
   { kind: 'concurrency', label: 'Concurrent requests' },
 ];
 
-/** '' means that the more general limit applies; `off` means no limit. */
+/** The text of an input: '' means that the more general limit applies; `off` means no limit. */
 export interface LimitDraft {
   text: string;
   off: boolean;

@@ -10,7 +10,7 @@ import { Notice } from '../components/states.js';
 import { useToast } from '../components/toasts.js';
 import { MemoryPlan } from './memory-plan.js';
 
-/** Unloads a model to free its memory, or loads it. */
+/** Button that unloads a model to free its memory, or loads it. */
 export function LoadButton({
   model: { id, state },
   onDisk,

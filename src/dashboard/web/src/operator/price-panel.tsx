@@ -98,7 +98,7 @@ function PriceDialog({ table, onClose }: { table: PriceTable; onClose: () => voi
   const save = (): void => {
     void action.run(async () => {
       const priced = Object.entries(drafts).filter(([, draft]) => FIELDS.some(({ name }) => draft[name].trim() !== ''));
-      // Without their own price, cached tokens cost as much as other input tokens.
+      // If cached tokens have no price of their own, they cost as much as other input tokens.
       const body: PriceTable = {
         currency,
         models: Object.fromEntries(

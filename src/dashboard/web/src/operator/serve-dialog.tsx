@@ -1,5 +1,5 @@
-// Two dialogs: one to serve a downloaded model under a name, optionally loading it immediately, and one to stop serving
-// a model.
+// Two dialogs: one that serves a downloaded model under a name and optionally loads it immediately, and one that stops
+// serving a model.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';

@@ -161,7 +161,7 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
         {
           key: 'verdicts',
           header: 'Objectives',
-          // Wrapped in one element, because phones show a cell's children side by side.
+          // The verdicts are wrapped in one element, because phones show a cell's children side by side.
           cell: ({ pick }) =>
             pick === null ? (
               '–'

@@ -118,7 +118,10 @@ export function linearAxis(values: readonly number[]): Axis {
 /** The form's field values as typed. */
 export interface StartDraft {
   model: string;
-  /** Upper bounds; empty = none. Latencies in ms, at `percentile`; failed requests in percent. */
+  /**
+   * The objectives as entered: upper bounds on latencies in ms, at `percentile`, and on failed requests in percent.
+   * Empty: no objective.
+   */
   ttft: string;
   itl: string;
   errors: string;

@@ -23,7 +23,7 @@ export function BudgetPanel(): ReactNode {
     queryFn: ({ signal }) => api.get<BudgetObject>(`${path}/budget`, {}, signal),
     refetchInterval: 60_000,
   });
-  // Without prices, spending is unknown, so the panel is hidden unless an amount is set.
+  // If no prices are set, the spending is unknown. The panel is then shown only if the budget has an amount.
   if (data === undefined || (data.spent === null && data.amount === null)) return null;
   const { amount, spent, currency, month, stops } = data;
   const text = `${money(spent ?? 0, currency)}${amount === null ? '' : ` of ${money(amount, currency)}`}`;

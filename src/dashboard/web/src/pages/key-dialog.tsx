@@ -77,7 +77,8 @@ export function KeyDialog({
       ...chosen,
     ]),
   ];
-  // Missing inputs. They are checked here rather than by the server, so that the form can show all of them together.
+  // Returns an error for each missing input. The form checks this itself, so that it can show all missing inputs
+  // together.
   const [problems, setProblems] = useState<{ models?: string; scopes?: string; name?: string }>({});
 
   const save = (): void => {

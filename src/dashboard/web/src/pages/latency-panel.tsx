@@ -30,7 +30,7 @@ export function LatencyPanel({ ask, nameOf }: { ask: UsageAsk; nameOf: (name: st
   const column = (key: string, label: string, of: (row: Row) => number | undefined): Column<Row> => ({
     key,
     label,
-    // The first column of each three names the measure.
+    // Columns come in groups of three. The heading of the first one in each group names the measure.
     header: label.endsWith('p50') ? label : label.slice(-3),
     numeric: true,
     cell: (row) => {

@@ -73,7 +73,7 @@ export function OperatorLive(): ReactNode {
     );
   }
   const engines = (isPast ? past.data?.samples : samples)?.engines() ?? [];
-  // With several engines, all are shown until the user selects one.
+  // If there are several engines, all of them are shown until the user selects one.
   const engine =
     engines.length === 1 ? engines[0] : chosen === null ? undefined : engines.find(({ model }) => model === chosen);
   const limitOf = (name: TunableName | undefined): ChartOf['limit'] => {

@@ -1,4 +1,4 @@
-// Profile sections that change the user's email address and delete the account.
+// Profile sections in which users change their email address or delete their account.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { EmailChange } from '../../../../shared/wire/users.js';

@@ -1,4 +1,4 @@
-// The budgets of members and API keys: the amount spent of each budget, and a dialog to set or remove a budget.
+// The budgets of members and API keys: how much of each budget has been spent, and a dialog to set or remove a budget.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';

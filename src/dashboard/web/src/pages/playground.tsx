@@ -415,7 +415,7 @@ function firstModel(models: readonly DashboardModel[]): string {
   );
 }
 
-/** The turns that were sent to get the latest response. */
+/** The turns that were sent in the request for the latest response. */
 function requestTurns(turns: readonly Turn[]): readonly Turn[] {
   return turns.at(-1)?.kind === 'answer' ? beforeLastAnswer(turns) : turns;
 }

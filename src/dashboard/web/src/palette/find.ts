@@ -57,5 +57,5 @@ function scoreOf({ label, hint = '', words = '' }: PaletteItem, typed: readonly 
 
 const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
-/** Whether the text could be a request or response ID: a prefix, a separator and at least eight characters. */
+/** Whether the text could be the ID of a request or response: a prefix, a separator and at least eight characters. */
 export const isRequestId = (text: string): boolean => /^[a-z]{2,12}[-_][A-Za-z0-9_-]{8,128}$/.test(text.trim());

@@ -23,7 +23,7 @@ export function AnswerView({
   actions?: ReactNode;
   /** Results of the response's tool calls, once they have been sent. */
   results: Readonly<Record<string, string>>;
-  /** Absent if results cannot currently be entered. */
+  /** Absent if tool results cannot be entered at the moment. */
   onResults?: (results: Record<string, string>) => void;
 }): ReactNode {
   const live = answer.endedAt === null;

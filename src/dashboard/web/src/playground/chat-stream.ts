@@ -38,7 +38,7 @@ export interface Answer {
   finishReason: string | null;
   usage: Usage | null;
   problem: Problem | null;
-  /** Times in milliseconds, all from the same clock; null: has not happened yet. */
+  /** Times in milliseconds, all from the same clock. Null if the event has not happened yet. */
   sentAt: number;
   firstAt: number | null;
   /** When the first delta after the reasoning arrived. */
@@ -157,8 +157,8 @@ export interface Timing {
   /** Time from the first delta to the first delta of the response text. */
   thinkingMs: number | null;
   /**
-   * Tokens per second after the first token. Null until the usage is known, and if the elapsed time is too short to
-   * measure.
+   * Tokens per second after the first token. Null until the server has reported the usage, or if the elapsed time is
+   * too short to measure.
    */
   tokensPerS: number | null;
   totalMs: number;

@@ -1,4 +1,4 @@
-// The part of POST /v1/chat/completions that the playground uses: request fields and chunk fields. Types only.
+// The part of POST /v1/chat/completions that the playground uses: request fields and chunk fields. Contains only types.
 
 export type ContentPart = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
 export interface ToolCall {

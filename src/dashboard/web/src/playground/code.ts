@@ -106,7 +106,7 @@ function messagesBody(body: ChatBody): Record<string, unknown> {
   const { reasoning_effort: effort, response_format: format } = body;
   const thinks = effort !== undefined && effort !== 'none';
   const output = {
-    // The Messages API has no `minimal` effort.
+    // The Messages API does not know the effort `minimal`.
     ...(thinks ? { effort: effort === 'minimal' ? 'low' : effort } : {}),
     ...(format?.type === 'json_schema' ? { format: { type: 'json_schema', schema: format.json_schema.schema } } : {}),
   };

@@ -65,7 +65,7 @@ function answerMessages({ answer, results }: AnswerTurn): ChatMessage[] {
   ];
 }
 
-/** The turns before the last response, which are sent to regenerate it. */
+/** The turns before the last response. They are sent again to regenerate that response. */
 export function beforeLastAnswer(turns: readonly Turn[]): Turn[] {
   const at = turns.findLastIndex(({ kind }) => kind === 'answer');
   return at === -1 ? [...turns] : turns.slice(0, at);

@@ -119,7 +119,7 @@ export class Dialogue {
     };
     const show = (answer: Answer, running: boolean): void => {
       turn.answer = answer;
-      // A response that is still in flight must not be added to a conversation that has been cleared.
+      // If the conversation has been cleared, the response that was still being received must not be added to it.
       if (this.#running === controller) this.#change({ turns: [...turns, { ...turn }], running });
     };
     const schedule = this.options.schedule ?? ((tell: () => void): void => tell());

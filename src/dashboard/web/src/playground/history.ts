@@ -98,7 +98,7 @@ export function currentId(organizationId: string): string {
   return id;
 }
 
-/** Sets the entry to which later messages belong. Without `id`, they start a new entry. */
+/** Sets the entry to which later messages belong. If `id` is absent, they start a new entry. */
 export function setCurrentId(organizationId: string, id?: string): void {
   if (id === undefined) current.delete(organizationId);
   else current.set(organizationId, id);

@@ -25,7 +25,7 @@ const MAX_MARKERS = 500;
  */
 const MAX_INLINE_COST = 1_000_000;
 const MAX_DEFINITIONS = 200;
-/** Number of characters of a long text that are parsed at a time. */
+/** A long text is parsed in steps of this many characters. */
 const STEP = 20_000;
 
 const MARKERS = /[*_~`[\]<&\\]/g;
@@ -86,7 +86,7 @@ class BoundedLexer extends Lexer {
   }
 }
 
-/** The tokens of one block, or null if it must be shown as received. */
+/** Returns the tokens of one block, or null if the block must be shown as received. */
 export function tokensOf(raw: string, definitions: Definitions): MarkedToken[] | null {
   if (raw.length > MAX_BLOCK_LENGTH && !FENCE.test(raw)) return null;
   try {
@@ -143,7 +143,7 @@ export class BlockSplitter {
       const plain: Block = { raw: rest, isDone: !isLive, isPlain: true };
       return { blocks: [...this.#done, plain], definitions: this.#definitions };
     }
-    // Text that follows can still extend the last block or merge it with the previous block.
+    // Text that arrives later can still extend the last block or merge it with the previous one.
     const visible = tokens.filter(({ type }) => type !== 'space');
     const open = visible.at(-2) ?? visible[0];
     const openAt = !isLive ? tokens.length : open === undefined ? 0 : tokens.indexOf(open);
@@ -163,7 +163,7 @@ export class BlockSplitter {
   }
 }
 
-/** An object without a prototype, because its keys come from a response's text. */
+/** An object without a prototype, because its keys come from the text of the response. */
 const noDefinitions = (): Definitions => Object.create(null) as Definitions;
 
 type Source = Pick<Token, 'type' | 'raw'>;
@@ -177,7 +177,8 @@ function split(text: string): readonly Source[] | null {
   try {
     const lexer = new BoundedLexer(MAX_BLOCK_CALLS);
     lexer.blockTokens(text, lexer.tokens);
-    // The next update continues after the sources of these tokens, so they must match the text exactly.
+    // The next update continues after the source texts of these tokens, so these must match the response's text
+    // exactly.
     const isExact = lexer.tokens.map(({ raw }) => raw).join('') === text;
     return isExact ? lexer.tokens : [{ type: 'text', raw: text }];
   } catch {

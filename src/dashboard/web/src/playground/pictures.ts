@@ -3,7 +3,9 @@
 import type { Picture } from './conversation.js';
 
 export const PICTURE_TYPES = 'image/png,image/jpeg,image/webp,image/gif';
-/** Same as the server's images.max_bytes. All images together must also fit in one request body. */
+/**
+ * Equal to the default of the server's setting images.max_bytes. All images together must also fit in one request body.
+ */
 const MAX_BYTES = 20 * 1024 * 1024;
 const MAX_ALL_CHARACTERS = 30 * 1024 * 1024;
 const MAX_COUNT = 20;

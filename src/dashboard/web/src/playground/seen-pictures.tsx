@@ -44,7 +44,7 @@ function SeenPicture({ picture, model }: { picture: Picture; model: string | nul
       <img
         src={picture.dataUrl}
         alt={picture.name}
-        // The displayed size is used, because both browsers and the server apply the EXIF orientation.
+        // Uses the size as displayed, because both browsers and the server apply the EXIF orientation.
         onLoad={({ currentTarget: { naturalWidth: width, naturalHeight: height } }) => setSize({ width, height })}
       />
       {plan.data !== undefined && <figcaption className="hint">{seenText(plan.data)}</figcaption>}

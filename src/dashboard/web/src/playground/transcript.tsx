@@ -40,7 +40,7 @@ export function Transcript({
     const element = box.current;
     if (last?.id !== seen.current) follows.current = true; // a message that was just sent is always scrolled into view
     seen.current = last?.id;
-    // Before the first message, shows the top of the suggestions.
+    // Before the first message is sent, the list is scrolled to the top of the suggestions.
     if (element !== null && follows.current) element.scrollTop = last === undefined ? 0 : element.scrollHeight;
   }, [turns, last]);
   useEffect(() => {

@@ -229,7 +229,7 @@ const CACHE_RESULTS: Readonly<Record<string, string>> = {
   rendering_changed: 'The chat template rendered the same messages differently.',
 };
 
-/** The comparison with an earlier prompt, if the client requested one. */
+/** Shows how the prompt compares with an earlier prompt, if the client requested this comparison. */
 function PromptCache({ detail: { parameters, text } }: { detail: RequestDetail }): ReactNode {
   const result = parameters?.['cache_comparison'];
   if (typeof result !== 'string') return null;
