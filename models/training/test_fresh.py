@@ -62,7 +62,7 @@ class Records(unittest.TestCase):
             what, given, _, _ = recall.told(r, "object_place")
             new, text, reply = recall.corrected(r, what, given)
             self.assertNotEqual(new["place"], given["place"])
-            self.assertIn(new["place"], text.lower())
+            self.assertIn(new["place"].lower(), text.lower())
             self.assertIn(new["place"], reply)
 
     def test_results_of_steps_are_right(self):

@@ -3,7 +3,7 @@ word. What is not in a table is declined in words that fit the request."""
 from . import plainly, wide
 from .facts import MEANINGS, OPPOSITES, PAST, PLURALS, RHYMES, SYNONYMS
 from .frames import frame
-from .phrases import sentence
+from .phrases import noisy, pick, sentence
 from .requests import COMMON, POOLS, shown_letters
 from .words import DAYS, article, listed, made_up
 
@@ -157,12 +157,30 @@ def clock(r):
     return frame(r, "time.arithmetic", time=f"{hour}:{minutes:02d}", n=more, unit="minutes")[0], f"It is {hour + total // 60}:{total % 60:02d}."
 
 
+# questions about things that nobody can know or that do not exist, and answers in the words of the question
+_UNKNOWN = [("[what is|what's|whats] the capital of {m}", "I do not know a country called {m}."), ("who is {n}", "I do not know who {n} is."), ("who was {n}", "I do not know who {n} was."), ("what happened in {y}", "I do not know what happened in {y}."), ("how tall is {n}", "I do not know how tall {n} is."), ("where does {n} live", "I do not know where {n} lives."),
+            ("how old is {n}", "I do not know how old {n} is."), ("what is {m}", "I do not know what {m} is."), ("where is {m}", "I do not know where {m} is."), ("how many people live [on the moon|on Mars|on the Sun|under the sea]", "Nobody lives there, as far as I know."), ("how many people live in {t}", "I do not know how many people live in {t}."), ("what is the weather in {t}", "I cannot see the weather in {t}."),
+            ("what time is it in {t}", "I have no clock, so I do not know the time in {t}."), ("who is the mayor of {t}", "I do not know the mayor of {t}."), ("[what is the best|whats a good] [restaurant|hotel|museum] in {t}", "I do not know the [restaurants|hotels|museums] in {t}."), ("when was {n} born", "I do not know when {n} was born."), ("what is {n}'s [phone number|address|email|birthday]", "I do not know that about {n}."),
+            ("what is in my {o}", "I cannot see your {o}."), ("where is my {o}", "You did not tell me where."), ("how much does a {o} cost", "I do not know what {a} costs."), ("who invented the {o}", "I do not know who invented the {o}."), ("which {o} should i buy", "I cannot say which {o} is best for you."), ("how do i repair my {o}", "I do not know how to repair {a}. Please ask somebody who can look at it."),
+            ("[can you|could you] [buy|order|bring] me a {o}", "I can only write, so I cannot do that."), ("call {n} for me", "I cannot call anybody. I can only write."), ("send an email to {n}", "I cannot send messages. I can only write here."), ("what did {n} say [yesterday|to you|about me]", "I do not know what {n} said."), ("translate my letter to {m}", "I cannot translate texts."), ("what does {m} mean", "I do not know the word {m}.")]
+
+
+def unsure(r):
+    t, o, n = wide.town(r), wide.thing(r), f"{r.choice(wide.FIRST)} {r.choice(wide.SURNAMES)}" if r.random() < 0.7 else made_up(r)
+    ask, said = r.choice(_UNKNOWN)
+    given = dict(m=made_up(r, 2), n=n, y=r.randint(1100, 1900), t=t, o=o, a=article(o))
+    if "[restaurant|" in ask:
+        kind = r.choice(["restaurant", "hotel", "museum"])
+        ask, said = ask.replace("[restaurant|hotel|museum]", kind), said.replace("[restaurants|hotels|museums]", kind + "s")
+    return noisy(r, sentence(pick(r, ask).format(**given)) + "?" * (r.random() < 0.6), prefix=r.random() < 0.2) if r.random() < 0.3 else pick(r, ask).format(**given) + r.choice(["?", "?", ""]), said.format(**given)
+
+
 def sums(r):
     ask, _, full, _, _ = plainly.arithmetic(r)
     return ask, full
 
 
-MAKERS = [(translation, 6), (verse, 5), (story, 2), (definition, 3), (about_word, 5), (letters, 3), (alphabetical, 2), (opposites, 2), (with_letter, 2), (sequence, 3), (compared, 3), (weekday, 3), (unit, 2), (clock, 1.5), (sums, 3)]
+MAKERS = [(translation, 6), (verse, 5), (story, 2), (definition, 3), (about_word, 5), (letters, 3), (alphabetical, 2), (opposites, 2), (with_letter, 2), (sequence, 3), (compared, 3), (weekday, 3), (unit, 2), (clock, 1.5), (sums, 3), (unsure, 7)]
 
 
 def asked(r):

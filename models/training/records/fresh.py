@@ -31,7 +31,7 @@ def makers(talk, lines=(), stories=()):
     """[(maker of turns, share)]. `talk`: makes a turn that needs no context. `lines`, `stories`: sentences to copy, and
     texts as lists of sentences, from the corpus."""
     found = [
-        (lambda r, me: recall.remembering(r, small(me, talk)), 20), (lambda r, me: recall.not_told(r, small(me, talk)), 2), (lambda r, me: recall.counted(r, small(me, talk)), 3),
+        (lambda r, me: recall.remembering(r, small(me, talk)), 20), (lambda r, me: recall.family(r, small(me, talk)), 4), (lambda r, me: recall.not_told(r, small(me, talk)), 2), (lambda r, me: recall.counted(r, small(me, talk)), 3),
         (lambda r, me: follow.again(r), 8), (lambda r, me: follow.computing(r), 7), (lambda r, me: follow.choosing(r), 5), (lambda r, me: follow.said_again(r, small(me, talk)), 1.5),
         (single(texts.extract_one), 9), (single(texts.extract_several), 3), (single(texts.extract_json), 6), (lambda r, me: [texts.copied(r, lines)], 6), (lambda r, me: [texts.summary(r, stories)], 6),
         (single(texts.spam), 3), (single(texts.sentiment), 3), (single(texts.asked_or_said), 1.5), (single(texts.urgent), 1.5), (single(texts.topic), 2),

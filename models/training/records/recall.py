@@ -3,7 +3,7 @@ messages, corrected later, asked for later. All values come from wide.py."""
 from . import wide
 from .frames import FRAMES, frame
 from .phrases import sentence
-from .words import article
+from .words import article, listed
 
 # what: (slots, how it is confirmed, how it is answered)
 KNOWN = {
@@ -104,6 +104,8 @@ def remembering(r, small):
             facts.append((what, given))
         if several and r.random() < 0.4:
             turns = [(". ".join(text.rstrip(".!") for text, _ in turns) + ".", r.choice(["OK, I will remember that.", "OK."]))]
+        elif len(turns) > 1 and r.random() < 0.4:
+            turns = turns[:1] + [(r.choice(["And ", "And ", "and ", "also ", "Also, "]) + text[:1].lower() * (text[:2] != "I ") + text[:1] * (text[:2] == "I ") + text[1:], said) for text, said in turns[1:]]
     if r.random() < 0.3:
         turns.append(small(r))
     at = r.randrange(len(facts))
@@ -125,6 +127,29 @@ def remembering(r, small):
 
 
 _THINGS = ["favorite movie", "favorite song", "shoe size", "middle name", "password", "car", "hobby", "favorite book", "favorite team", "school", "street", "height", "best friend's name", "dog's name", "wedding day", "salary", "favorite animal"]
+
+
+def family(r, small):
+    """Several people or animals, one of whom is asked for."""
+    count = r.choice([2, 2, 3])
+    kin, names = r.sample(wide.KIN[:10] if r.random() < 0.6 else wide.PETS, count), []
+    while len(names) < count:
+        if (name := wide.first_name(r)) not in names:
+            names.append(name)
+    link = r.choice(["is called", "is", "is named", "'s name is"])
+    parts = [f"my {who}{'' if link[0] == chr(39) else ' '}{link} {name}" for who, name in zip(kin, names)]
+    text = sentence(r.choice([" and ", ", ", ", and "]).join(parts)) + r.choice([".", ""])
+    who, name = r.choice(list(zip(kin, names)))
+    turns = [(text if r.random() < 0.7 else text[0].lower() + text[1:], r.choice(["OK, I will remember that.", "Thank you for telling me.", f"Nice names: {listed(names)}."]))]
+    if r.random() < 0.4:
+        turns.append(small(r))
+    style = r.random()
+    if style < 0.7:
+        return turns + [(frame(r, "memory.ask_sibling", sibling=who)[0], f"Your {who} is called {name}.")]
+    if style < 0.85:
+        return turns + [(r.choice([f"who is {name}?", f"Who is {name}", f"who was {name} again?", f"and {name} is who?"]), f"{name} is your {who}.")]
+    other = r.choice([one for one in wide.KIN[:10] + wide.PETS if one not in kin])
+    return turns + [(frame(r, "memory.ask_sibling", sibling=other)[0], NOT_SAID)]
 
 
 def not_told(r, small):

@@ -36,7 +36,13 @@ def town(r):
 
 
 def place(r):
-    return r.choice(WHERE).format(r.choice(SPOTS).replace("_", " "))
+    spot = r.choice(WHERE + ["on top of the {}", "between the {} and the door", "at the back of the {}"]).format(r.choice(SPOTS).replace("_", " "))
+    style = r.random()
+    if style < 0.7:
+        return spot
+    if style < 0.85:
+        return r.choice([f"{spot} in the {r.choice('kitchen bedroom office garage cellar attic hall bathroom garden'.split())}", f"{spot} at {r.choice(['home', 'work', 'school'])}", f"{spot} in room {r.randint(1, 99)}"])
+    return r.choice([f"in room {r.randint(1, 400)}", f"at {first_name(r)}'s house", f"on the {r.choice('first second third fourth fifth'.split())} floor", f"with {first_name(r)}", f"in {r.choice(['box', 'locker', 'drawer'])} {r.randint(1, 60)}", f"in {town(r)}", f"on {made_up(r)} Street {r.randint(1, 99)}", "at the office", "in my left pocket"])
 
 
 def thing(r):
