@@ -20,7 +20,14 @@ class Files(unittest.TestCase):
             os.mkdir(os.path.join(folder, "frames"))
             with open(os.path.join(folder, "frames", "a.txt"), "w") as file:
                 file.write("# Comment.\n\n[frame memory.tell_name]      slots: {name}\n- hi im {name}\n- {name} here\n[intent talk.how]\n- how are you\n= I am well.\n= Fine.\n[intent talk.empty]\n- no answer\n")
-            self.assertEqual(frames.read(folder), ({"memory.tell_name": ["hi im {name}", "{name} here"]}, {"talk.how": (["how are you"], ["I am well.", "Fine."])}))
+            os.makedirs(os.path.join(folder, "intents", "first"))
+            with open(os.path.join(folder, "intents", "first", "b.txt"), "w") as file:
+                file.write("[intent talk.back]\n- what did i say\n= Nothing yet.\n")
+            self.assertEqual(frames.read(folder), ({"memory.tell_name": ["hi im {name}", "{name} here"]}, {"talk.how": (["how are you"], ["I am well.", "Fine."])}, {"talk.back": (["what did i say"], ["Nothing yet."])}))
+
+    def test_articles_fit_the_value(self):
+        self.assertEqual(frames.fill("a {job} and A {animal}", {"job": "actor", "animal": "owl"}), "an actor and An owl")
+        self.assertEqual(frames.fill("a {job}", {"job": "cook"}), "a cook")
 
     def test_typing_leaves_the_slots_alone(self):
         r = random.Random(1)

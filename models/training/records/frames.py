@@ -1,5 +1,6 @@
 """Wordings written by hand, from text files (wordings/ in the folder above; its README describes the format). A frame
-is a wording with slots, whose answer is computed. An intent has wordings and answers without slots."""
+is a wording with slots, whose answer is computed. An intent has wordings and answers without slots. FIRST are the intents
+whose answers are only right for the first message."""
 import glob
 import os
 import re
@@ -12,22 +13,23 @@ _SLOT = re.compile(r"\{([a-z_]+)\}")
 
 
 def read(folder):
-    """({frame: wordings}, {intent: (wordings, answers)})"""
-    found = {"frame": {}, "intent": {}}
-    for path in sorted(glob.glob(os.path.join(folder, "*", "*.txt"))):
+    """({frame: wordings}, {intent: (wordings, answers)}, {intent for first messages: the same})"""
+    found = {"frame": {}, "intent": {}, "first": {}}
+    for path in sorted(glob.glob(os.path.join(folder, "**", "*.txt"), recursive=True)):
+        first = os.path.basename(os.path.dirname(path)) == "first"
         asks = answers = None
         with open(path, encoding="utf-8") as file:
             for line in map(str.strip, file):
                 if head := _HEAD.match(line):
-                    asks, answers = found[head[1]].setdefault(head[2], ([], []))
+                    asks, answers = found["first" if first else head[1]].setdefault(head[2], ([], []))
                 elif line.startswith("- ") and asks is not None:
                     asks.append(line[2:].strip())
                 elif line.startswith("= ") and asks is not None:
                     answers.append(line[2:].strip())
-    return {name: asks for name, (asks, _) in found["frame"].items() if asks}, {name: both for name, both in found["intent"].items() if all(both)}
+    return {name: asks for name, (asks, _) in found["frame"].items() if asks}, *({name: both for name, both in found[kind].items() if all(both)} for kind in ("intent", "first"))
 
 
-FRAMES, INTENTS = read(FOLDER)
+FRAMES, INTENTS, FIRST = read(FOLDER)
 
 
 def slots(wording):
@@ -55,7 +57,12 @@ def typed(r, wording):
     return text
 
 
+_ARTICLE = re.compile(r"\b([Aa]) (\{(?:job|animal|category|thing)\})")
+
+
 def fill(wording, given):
+    """With "an" instead of "a" before a value that starts with a vowel."""
+    wording = _ARTICLE.sub(lambda m: (m[1] + "n " if str(given[m[2][1:-1]])[:1].lower() in "aeiou" else m[1] + " ") + m[2], wording)
     return _SLOT.sub(lambda m: str(given[m[1]]), wording)
 
 

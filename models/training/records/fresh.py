@@ -4,18 +4,19 @@ from . import asked, follow, frames, plainly, recall, texts
 from .frames import sentence, typed
 from .record import answer, record, user
 
-_READ = list(frames.INTENTS)
+_READ, _FIRST = list(frames.INTENTS), list(frames.FIRST)
 
 
-def intent(r, me):
-    asks, answers = frames.INTENTS[r.choice(_READ)]
+def intent(r, me, first=False):
+    name = r.choice(_READ + _FIRST if first else _READ)
+    asks, answers = frames.INTENTS[name] if name in frames.INTENTS else frames.FIRST[name]
     text = typed(r, r.choice(asks).replace("{me}", me))
     return (sentence(text) if r.random() < 0.3 else text), (answers[0] if r.random() < 0.6 else r.choice(answers)).replace("{me}", me)
 
 
 def chat(r, me):
     """[(user, assistant)] from the files of intents, sometimes two of them."""
-    return [intent(r, me) for _ in range(r.choice([1, 1, 1, 1, 2]))]
+    return [intent(r, me, not number) for number in range(r.choice([1, 1, 1, 1, 2]))]
 
 
 def single(maker):

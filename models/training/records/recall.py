@@ -45,9 +45,7 @@ def asked(r, what, given):
 def told(r, what):
     """A fact: (what, values, text, confirmation)."""
     given = KNOWN[what][0](r)
-    text, wording = frame(r, f"memory.tell_{what}", **given)
-    if "{job}" in wording and f"a {given['job']}" in text:
-        text = text.replace(f" a {given['job']}", " " + article(given["job"]))
+    text, _ = frame(r, f"memory.tell_{what}", **given)
     confirmed = say(KNOWN[what][1], given)
     return what, given, text, confirmed
 
@@ -56,7 +54,6 @@ def two(r):
     """Two facts in a message: ([(what, values)], text, confirmation)."""
     given = {"name": wide.first_name(r), "city": wide.town(r), "age": str(r.randint(6, 90)), "job": r.choice(wide.WORK), "animal": r.choice(wide.PETS), "pet_name": wide.first_name(r), "color": r.choice(wide.HUES), "food": r.choice(wide.DISHES), "friend": wide.first_name(r)}
     text, wording = frame(r, "memory.tell_two", **given)
-    text = text.replace(f" a {given['job']}", " " + article(given["job"]))
     facts = []
     for slot, (what, key) in _IN_TWO.items():
         if "{" + slot + "}" in wording:
