@@ -12,7 +12,7 @@ import numpy as np
 import chat
 import records
 from plans import KINDS
-from records import conversation, phrases, ruled, seen, unknown
+from records import conversation, fresh, phrases, ruled, seen, unknown
 from records.requests import worked
 
 LONGEST = 1500   # maximum length of a corpus record in characters
@@ -59,6 +59,19 @@ def questions(folder, kinds=("instruct", "dialogue", "math", "rag")):
     return sorted(found)
 
 
+def passages(folder, count=3000):
+    """Beginnings of the corpus's stories, as lists of two to four sentences, to copy and to summarize."""
+    found = []
+    for shard in sorted(glob.glob(os.path.join(folder, "train-story-*.jsonl.xz")))[:1]:
+        with lzma.open(shard, "rt", encoding="utf-8") as file:
+            for line in itertools.islice(file, count):
+                text = json.loads(line)["messages"][-1]["content"]
+                lines = re.findall(r"[A-Z][^.!?\"\n]{15,110}\.(?= |$)", text.split("\n")[0][:400])
+                if len(lines) > 1:
+                    found.append(lines[:4])
+    return found
+
+
 def skills(seed, name, focus):
     """Endless skill records."""
     for number in itertools.count():
@@ -88,8 +101,11 @@ def leg(folder, model, name, number, mix):
     seed = f"{model['seed']} {number}"
     r = random.Random(seed)
     asked = questions(folder)
+    stories = passages(folder) if "fresh" in mix else []
+    choices = fresh.makers(conversation.one, [line for lines in stories for line in lines], stories)
     streams = dict(conversation=(conversation.chat(r, name) for _ in itertools.count()), fallback=(unknown.unknown(r, asked) for _ in itertools.count()),
-                   skills=skills(seed, name, model["focus"]), corpus=corpus(folder, KINDS, seed), pictures=(seen.make(r) for _ in itertools.count()), ruled=(ruled.ruled(r) for _ in itertools.count()))
+                   skills=skills(seed, name, model["focus"]), corpus=corpus(folder, KINDS, seed), pictures=(seen.make(r) for _ in itertools.count()), ruled=(ruled.ruled(r) for _ in itertools.count()),
+                   fresh=(fresh.make(r, name, choices) for _ in itertools.count()))
     said, kept = dict.fromkeys(mix, 0), kept_back(HELD_OUT)
     while True:
         part = min(mix, key=lambda k: said[k] / mix[k])

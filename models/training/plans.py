@@ -39,6 +39,9 @@ RULED = dict(pictures=0.08, conversation=0.41, skills=0.39, corpus=0.07, fallbac
 RULED_BLIND = dict(conversation=0.47, skills=0.41, corpus=0.07, fallback=0.01, ruled=0.04)
 READING = dict(pictures=0.08, conversation=0.44, skills=0.40, corpus=0.05, fallback=0.01, ruled=0.02)
 COPYING = dict(pictures=0.08, conversation=0.38, skills=0.46, corpus=0.05, fallback=0.01, ruled=0.02)
+# Half of it in words that people write themselves, with skills that work for words never seen (records/fresh.py).
+FRESH = dict(pictures=0.05, conversation=0.19, skills=0.22, corpus=0.02, fallback=0.005, ruled=0.015, fresh=0.50)
+FRESH_BLIND = dict(conversation=0.22, skills=0.24, corpus=0.02, fallback=0.005, ruled=0.015, fresh=0.50)
 TALK_AGAIN = dict(conversation=0.53, skills=0.345, corpus=0.12, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Shares of the corpus's kinds, by number of characters.
@@ -195,6 +198,14 @@ PLANS = {
     # repeated.
     "short-thoughts": _LINE | dict(legs=1, flat=0.05, mix=COPYING, models={
         "hal-1.0": _model(117, 12, 1_800_000, start="hal-1.0-q8_0.gguf", thinking=0.6, focus=NAMED | dict(tool_call=4, parallel=6, context=12, persona=6, print_code=6), lr=0.0025, adam_lr=0.5e-3),
+    }),
+    # The skills and wordings of records/fresh.py, at a constant rate for half of the run. `--legs` sets its length.
+    "fresh": _LINE | dict(batch=(4096, 2048), legs=10, flat=0.5, mix=FRESH, models={
+        "clarke-1.0": _model(122, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=NAMED, small=1, lr=0.0024, adam_lr=0.5e-3),
+        "hal-1.0": _model(123, 12, 2_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=NAMED | dict(tool_call=2.2, parallel=3.8, context=5), small=1, lr=0.0024, adam_lr=0.5e-3),
+    }),
+    "fresh-blind": _LINE | dict(batch=(4096, 2048), legs=10, flat=0.5, mix=FRESH_BLIND, models={
+        "tycho-1.0": _model(121, 6, 2_000_000, start="tycho-1.0-q8_0.gguf", thinking=0.35, focus=NAMED, small=1, lr=0.0024, adam_lr=0.5e-3),
     }),
     # A run of a few minutes that tests all steps.
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
