@@ -1,5 +1,5 @@
 // Benchmark and check of JSON Schema grammars: compiles schemas and matches texts token by token, on one thread. All
-// times are CPU time of that thread in microseconds.
+// times are that thread's CPU time in microseconds.
 //
 //   grammar_bench VOCABULARY.gguf < cases
 //

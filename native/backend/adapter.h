@@ -31,7 +31,7 @@ struct AdapterSource {
   float scale;
 };
 
-// Adds one adapter to some output rows of a matmul that has already been computed.
+// Adds one adapter's contribution to some output rows of a matmul that has already been computed.
 struct AdapterTarget {
   const AdapterMatrix* matrix;
   const float* x;                 // Input of the matmul. Shape [rows of the matmul][cols], contiguous.
