@@ -5,8 +5,8 @@
 
 #include "backend/cpu/ops/kernels.h"
 
-// Loops over tiles have constant bounds. Their accumulators stay in registers only if the loops are unrolled, which -O2
-// alone does not do.
+// Loops over register tiles have constant bounds. Their accumulators stay in registers only if the loops are unrolled,
+// which -O2 alone does not do.
 #define MONOLITH_UNROLL _Pragma("GCC unroll 16")
 
 namespace monolith {

@@ -133,7 +133,8 @@ class LatentWarp {
       queries_[h][j] = h < n && d < cache_.head_dim ? q[static_cast<int64_t>(head + h) * cache_.head_dim + d] : 0.0f;
     }
   }
-  // Writes `value(head, piece, old value)` to the results of the warp's heads; the heads' results are value_dim apart.
+  // Replaces each result of the warp's heads with value(head, piece, old result). The results of the heads are
+  // value_dim apart.
   template <typename Value>
   MONOLITH_DEVICE void write(float* out, int64_t, int n, const Value& value) const {
     MONOLITH_UNROLL
@@ -146,7 +147,7 @@ class LatentWarp {
     }
   }
 
-  // Expands sixteen attended rows to float32 in shared memory, using the whole block.
+  // Expands sixteen of the attended rows to float32 in shared memory, using all threads of the block.
   MONOLITH_DEVICE void open_page(const LatentWork& work, int page) {
     constexpr int kDims = kPieces * kWarp;
     __syncthreads();  // All warps have read the previous rows.
@@ -253,8 +254,8 @@ struct LatentLaunch {
   float* partial_sums;
 };
 
-// For a token that sees positions up to `last`, returns the index of the last attended position among all attended
-// positions.
+// Returns the index of the last position to which a token attends, counted among the positions to which it attends.
+// `last` is the last position visible to the token.
 MONOLITH_DEVICE int last_attended(int last, const AttentionParams& params) {
   return params.chosen && last >= params.most_chosen ? params.most_chosen - 1 : last;
 }
