@@ -9,13 +9,14 @@
 
 namespace monolith {
 
-// Tokens per KV page. 16 floats fill one 512-bit vector, and keys are stored with the position as the innermost
-// dimension.
+// Number of tokens per KV page. 16 floats fill one 512-bit vector, and keys are stored with the position as the
+// innermost dimension.
 inline constexpr int kPageTokens = 16;
 
 // Element type of keys and values. kQ8_0, kQ5_0, kQ4_0: integers of 8, 5 or 4 bits, with a binary16 scale for each 32
 // dimensions of a position and head. kFp8: E4M3 (OCP 8-bit floating point), with a power-of-two scale for each position
-// and head. The values are part of the identity of pages on disk (engine/tiers/cache_identity.cc).
+// and head. The numeric values of the enumerators must not change, because they are part of the identity of pages on
+// disk (engine/tiers/cache_identity.cc).
 enum class KvType : uint8_t { kF16, kF32, kQ8_0, kFp8, kQ4_0, kQ5_0 };
 
 enum class StateKind : uint8_t {
@@ -36,7 +37,8 @@ struct LayerState {
   // different pages.
   int slot = 0;
   int place = 0;  // Index among the layers of equal shape that share one slot of a page.
-  // Rows per page. Fewer than kPageTokens for latents if one row represents a block of positions.
+  // Number of rows per page. For latents of which one row represents a block of positions, there are fewer than
+  // kPageTokens.
   int page_rows = kPageTokens;
   bool operator==(const LayerState&) const = default;
 };
@@ -62,8 +64,8 @@ struct KeptStates {
   bool places = false;  // Several layers in one slot of a page.
 };
 
-// Refuses shapes that the backend cannot store. The error kUnsupported names the layer and its kind of state, and
-// kInvalidArgument names a value that is not positive.
+// Checks whether the backend can store caches of this shape. Error kUnsupported names a layer and its unsupported kind
+// of state; error kInvalidArgument names a value that is not positive.
 Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
 
 // Paged keys and values, or latents, of all layers. A page stores kPageTokens positions of one sequence. All pages have

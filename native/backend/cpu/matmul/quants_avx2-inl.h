@@ -234,7 +234,7 @@ template <TensorType T>
   if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d_min);
   else if constexpr (form.scale == PanelForm::kDelta) {
-    // Returns -step / 8, or step / 8 if the highest bit of the byte is set.
+    // The result is -step / 8, or step / 8 if the highest bit of the byte is set.
     const __m256i sign = _mm256_slli_epi32(_mm256_andnot_si256(load_unsigned(number), _mm256_set1_epi32(0x80)), 24);
     return _mm256_xor_ps(_mm256_mul_ps(steps<T>(d_min, number), _mm256_set1_ps(0.125f)), _mm256_castsi256_ps(sign));
   } else {

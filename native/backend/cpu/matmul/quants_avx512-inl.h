@@ -155,7 +155,7 @@ template <TensorType T>
   if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d_min);
   else if constexpr (form.scale == PanelForm::kDelta) {
-    // Returns -step / 8, or step / 8 if the highest bit of the byte is set.
+    // The result is -step / 8, or step / 8 if the highest bit of the byte is set.
     const __m512i sign = _mm512_slli_epi32(_mm512_andnot_si512(load_unsigned(number), _mm512_set1_epi32(0x80)), 24);
     const __m512i eighth = _mm512_castps_si512(_mm512_mul_ps(steps<T>(d_min, number), _mm512_set1_ps(0.125f)));
     return _mm512_castsi512_ps(_mm512_xor_si512(eighth, sign));

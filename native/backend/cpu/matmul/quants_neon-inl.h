@@ -144,7 +144,7 @@ template <TensorType T>
   if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d_min);
   else if constexpr (form.scale == PanelForm::kDelta) {
-    // Returns -step / 8, or step / 8 if the highest bit of the byte is set.
+    // The result is -step / 8, or step / 8 if the highest bit of the byte is set.
     const uint32x4_t sign = vshlq_n_u32(vbicq_u32(vdupq_n_u32(0x80), load_unsigned(number)), 24);
     const float32x4_t eighth = vmulq_n_f32(steps<T>(d_min, number), 0.125f);
     return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(eighth), sign));

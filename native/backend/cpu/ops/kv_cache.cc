@@ -83,7 +83,7 @@ Result<Layout> layout_of(const KvShape& shape) {
                  (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.of_head == page));
     slot.n_kv_heads = layer.n_kv_heads;
     slot.of_head = page;
-    // Returns the number of heads of this layer and of all layers before it.
+    // Number of heads of this layer and of the layers before it in the slot.
     const size_t heads = static_cast<size_t>(layer.n_kv_heads) * static_cast<size_t>(layer.place + 1);
     const auto keys = checked_mul(page.keys, heads);
     const auto values = checked_mul(page.values, heads);
@@ -223,7 +223,8 @@ void CpuBackend::copy_page(KvCache& kv_cache, int32_t from, int32_t to) {
   });
 }
 
-// Returns the parts of a page in the order of their addresses, which does not depend on the number of pages.
+// Pages are copied part by part, in the order of the parts' addresses. This order does not depend on the number of
+// pages.
 void CpuBackend::read_page(const KvCache& kv_cache, int32_t page, std::byte* host_to) {
   for (const CpuKvCache::Pages& piece : static_cast<const CpuKvCache&>(kv_cache).pieces()) {
     std::memcpy(host_to, piece.data + static_cast<size_t>(page) * piece.page_stride, piece.bytes);

@@ -23,7 +23,7 @@ int64_t row_bytes(KvType type, int64_t head_dim) {
   return head_dim + 2;
 }
 
-// Returns the number of bytes of one head's keys and values in a page.
+// Number of bytes that the keys and the values of one head occupy in a page.
 struct HeadBytes {
   int64_t keys, values;
 };
