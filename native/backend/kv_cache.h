@@ -73,8 +73,8 @@ Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
 class KvCache {
  public:
   virtual ~KvCache() = default;
-  // Upper bound of the memory in use, in bytes, once pages 0 to `n_pages` - 1 have been written. Returns `bytes` if the
-  // backend allocates all memory up front.
+  // Returns an upper bound, in bytes, on the memory in use once pages 0 to `n_pages` - 1 have been written. Returns
+  // `bytes` if the backend allocates all memory up front.
   virtual size_t bytes_of_first(int64_t /*n_pages*/) const { return bytes; }
   KvShape shape{};
   size_t bytes = 0;
@@ -95,20 +95,21 @@ struct Segment {
   int first_row;  // Row of the segment's first token in the step's activations.
   int n_tokens;
   int first_position;  // Absolute position of the segment's first token.
-  // Host memory. Page of position p is pages[p / kPageTokens]. Covers all positions that the segment uses.
+  // Page table in host memory: position p is on page pages[p / kPageTokens]. The table covers all positions that the
+  // segment uses.
   const int32_t* pages;
-  // Slots of recurrent state (recurrence.h), if the model has any. state_from: the state before the first token, or
-  // kNoSlot for an all-zero state. state_to: the slot that receives the state after the last token.
+  // Slots of recurrent state (recurrence.h), if the model has any. state_from: the slot that contains the state before
+  // the first token, or kNoSlot for an all-zero state. state_to: the slot that receives the state after the last token.
   int32_t state_from = kNoSlot, state_to = kNoSlot;
-  // Host memory: RoPE position of each token. Null for models without M-RoPE, and for segments in which all three
+  // RoPE position of each token, in host memory. Null for models without M-RoPE, and for segments in which all three
   // numbers equal the token's position.
   const RopePosition* rope_positions = nullptr;
-  // Bidirectional attention: end (exclusive) of the positions that every token of the segment attends to. All of these
-  // positions have been stored in this step or earlier. 0 = causal attention. A sliding window limits only how far back
-  // a token attends. Not supported by layers with sparse attention.
+  // Bidirectional attention: end (exclusive) of the positions to which every token of the segment attends. All of these
+  // positions must have been stored in this step or earlier. 0 = causal attention. A sliding window limits only how far
+  // back a token attends. Not supported by layers with sparse attention.
   int seen_end = 0;
 
-  // End (exclusive) of the positions that the token at `position` attends to.
+  // Returns the end (exclusive) of the positions to which the token at `position` attends.
   int seen_by(int position) const { return position + 1 > seen_end ? position + 1 : seen_end; }
   RopePosition rope_position(int row) const {
     if (rope_positions != nullptr) return rope_positions[row];

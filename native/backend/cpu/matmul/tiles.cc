@@ -38,7 +38,7 @@ struct ExpandedSize {
   int64_t all() const { return weights + steps + floors; }
 };
 
-// The largest ExpandedSize of any type and any kernel, with two bytes per weight.
+// Returns the largest ExpandedSize::all() of all types and kernels: two bytes per weight.
 size_t max_expanded_bytes(int64_t max_cols) { return static_cast<size_t>((max_cols + 31) / 32 * 32) * kPanelRows * 2; }
 
 }  // namespace
