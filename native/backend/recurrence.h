@@ -162,10 +162,10 @@ struct ShiftedInput {
 // Pools each block of consecutive positions into one row, element by element (compressed attention of DeepSeek V4,
 // https://huggingface.co/deepseek-ai/DeepSeek-V4):
 //   out = sum over the block's rows of w value,   w = softmax over these rows of score + bias[position mod block]
-// With `overlap`, input rows have 2 * dim elements: the second half belongs to the row's own block and the first half to the
-// next block, so 2 * block rows contribute to each result. The state covers the block that is being filled and, with
-// `overlap`, the next one. It consists of the largest score so far, the sum of weights relative to that score, and the
-// weighted sum of values: [block][these three][dim].
+// With `overlap`, input rows have 2 * dim elements: the second half belongs to the row's own block and the first half
+// to the next block, so 2 * block rows contribute to each result. The state covers the block that is being filled and,
+// with `overlap`, the next one. It consists of the largest score so far, the sum of weights relative to that score, and
+// the weighted sum of values: [block][these three][dim].
 struct BlockPool {
   int dim = 0, block = 0;
   bool overlap = false;

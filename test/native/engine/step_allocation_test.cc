@@ -76,8 +76,8 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 namespace monolith::testing {
 namespace {
 
-// Runs requests `first` to 6. Two of the six requests have a grammar that would end early with other vocabularies. If
-// `adapted` is true, requests with even numbers use a LoRA adapter.
+// Runs requests `first` to 6. Two of the six requests have a grammar, whose text would end too early with other
+// vocabularies. If `adapted` is true, requests with even numbers use a LoRA adapter.
 void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId first = 1, bool adapted = false) {
   const int n = 7 - static_cast<int>(first);
   setup.threads = 2;
@@ -141,8 +141,9 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   std::vector<std::byte> drained;
   const auto step = [&] {
     CHECK(loop.step());
-    // Records accumulate between drains. An EAGLE head's draft tokens are rarely accepted, and the channel's buffer
-    // would still be growing, so in that case the channel is drained after every step.
+    // Normally, records accumulate in the channel. The draft tokens of an EAGLE head are rarely accepted, so the
+    // channel's buffer would still be growing during the measured steps. In that case, the channel is therefore drained
+    // after every step.
     if (setup.head || counters.steps.load() % 3 == 0) channel->drain(drained);
   };
   for (int i = 0; i < 150; ++i) step();  // Buffers reach their final sizes.

@@ -12,7 +12,7 @@
 // PROGRAMMATIC DEPENDENT LAUNCH. On Hopper and later a kernel may start while the previous kernel in the stream still
 // runs (launch.h), so that its blocks are resident when the last results arrive. This places three requirements on each
 // kernel:
-// - Every thread calls wait_for_inputs(), even a thread with nothing to do. A kernel completes only after the previous
+// - Every thread calls wait_for_inputs(), even if it has nothing else to do. A kernel completes only after the previous
 //   kernel has completed, so waiting for one kernel implies waiting for all kernels before it. The emulator aborts the
 //   process if a thread does not call wait_for_inputs().
 // - Before wait_for_inputs(), a kernel reads nothing that another kernel may have written since the last fence

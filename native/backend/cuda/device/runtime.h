@@ -96,8 +96,8 @@ class Runtime {
 
   // Launches, device-to-device copies and fills submitted between begin_recording() and end_recording() run as usual
   // and are also captured. Uploads and downloads are not captured. `early` enables programmatic dependent launch in the
-  // graph if the device supports it. A failed capture has no other effect: the error is kOutOfMemory if memory was
-  // short, otherwise kUnsupported with the reason.
+  // graph if the device supports it. A failed capture has no other effect: the error is kOutOfMemory if there was not
+  // enough memory, otherwise kUnsupported with the reason.
   virtual void begin_recording(bool early) = 0;
   virtual Result<std::unique_ptr<Recording>> end_recording() = 0;
   virtual void play(Recording& recording) = 0;
