@@ -33,7 +33,7 @@ void write_folder(const ScratchFolder& folder, const GgufFile& file, const Case&
   folder.write("config.json", config_of(file, one.name, one.architecture, one.config));
   folder.write("tokenizer_config.json", tokenizer_settings_of(file));
   const auto tokenizer = load_tokenizer(file);
-  // Returns the regular expression that corresponds to the name of the file's pre-tokenizer.
+  // The regular expression that corresponds to the name of the file's pre-tokenizer.
   const std::string pre(file.string("tokenizer.ggml.pre")->value_or(""));
   std::string splitting;
   if (pre == "llama-bpe" || pre == "qwen2")

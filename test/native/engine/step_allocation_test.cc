@@ -141,9 +141,9 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   std::vector<std::byte> drained;
   const auto step = [&] {
     CHECK(loop.step());
-    // Normally, records accumulate in the channel. The draft tokens of an EAGLE head are rarely accepted, so the
-    // channel's buffer would still be growing during the measured steps. In that case, the channel is therefore drained
-    // after every step.
+    // Normally, records accumulate in the channel for three steps. The draft tokens of an EAGLE head are rarely
+    // accepted, so the channel's buffer would still be growing during the measured steps. In that case, the channel is
+    // therefore drained after every step.
     if (setup.head || counters.steps.load() % 3 == 0) channel->drain(drained);
   };
   for (int i = 0; i < 150; ++i) step();  // Buffers reach their final sizes.

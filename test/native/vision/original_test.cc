@@ -51,14 +51,14 @@ std::vector<float> rows_of(const ParsedModel& parsed, std::shared_ptr<const Visi
   return run->take_rows();
 }
 
-// Returns LLaVA 1.5, which uses a single square image and no grids.
+// Returns a model like LLaVA 1.5, which uses a single square image and no grids.
 TinyVision one_square() {
   TinyVision model("mlp");
   model.keys.erase("clip.vision.image_grid_pinpoints");
   return model;
 }
 
-// Returns LLaVA 1.6, with a newline embedding after each row.
+// Returns a model like LLaVA 1.6, with a newline embedding after each row.
 TinyVision with_newline() {
   TinyVision model("mlp");
   model.bias("model.image_newline", TinyVision::kRow);

@@ -278,7 +278,7 @@ TEST(step_limits_can_be_raised_while_buffers_are_small) {
   REQUIRE(bytes(2 * many) - bytes(many) <= kHeadroomBytes && bytes(4 * many) - bytes(many) > kHeadroomBytes &&
           4 * many < 65'536);
   CHECK(rows({.max_batch_tokens = many, .max_logit_rows = 8}) == std::pair(2 * many, 2 * 8));
-  // Values that are set explicitly are never reduced, even if the headroom then exceeds the limit for automatic values.
+  // Values that are set explicitly are never reduced, even if they exceed the limits up to which headroom is added.
   CHECK(rows({.max_batch_tokens = 65'536, .max_logit_rows = 5'000}) == std::pair(65'536, 5'000));
   CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 3'000}) == std::pair(4 * 32, 4'096));
 }

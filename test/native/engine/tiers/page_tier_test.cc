@@ -157,7 +157,7 @@ GenerationRequest first_request() {
   return request;
 }
 
-// Returns a prompt that continues the whole first conversation.
+// Returns a request whose prompt continues the whole first conversation.
 GenerationRequest next_request(const GenerationRequest& first, const ChoiceOutcome& answer) {
   GenerationRequest next = first;
   next.retain.clear();

@@ -154,8 +154,8 @@ TEST(special_tokens_split_text_before_normalization) {
   const TokenId mark = file.add("<e>", TokenKind::kControl), word = file.add("nai\u0308ve", TokenKind::kUserDefined);
   const auto loaded = load(file);
   REQUIRE(loaded.ok());
-  // The accent after the special token must not combine with the letter before the token, because tokens are matched in
-  // the original text.
+  // The accent after the special token must not combine with the letter before the token. Tokens are matched in the
+  // original text.
   CHECK_EQ(show(encode(**loaded, "e<e>\u0301", {.parse_special = true})), show({'e', mark, 0xCC, 0x81}));
   CHECK_EQ(show(encode(**loaded, "nai\u0308ve")), show({word}));
   CHECK_EQ(encode(**loaded, "na\u00EFve").size(), size_t{6});
