@@ -10,7 +10,7 @@
 //   read     compile time including the first mask  valid  valid refused  invalid  invalid accepted  masks wrong
 //            past limits  [time of each mask ...]
 //
-// Texts are tokenized greedily by longest match, so that vocabularies without merges can be measured too.
+// Texts are tokenized greedily by longest match, so that vocabularies without merges can also be measured.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>

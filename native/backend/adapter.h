@@ -9,7 +9,7 @@
 namespace monolith {
 
 inline constexpr int kMaxAdapterRank = 1024;
-// Maximum number of targets in one call of Operations::add_adapters().
+// Maximum number of targets in one call to Operations::add_adapters().
 inline constexpr size_t kMaxAdapterTargets = 512;
 
 // The LoRA factors A and B of one weight matrix, in the backend's own layout.

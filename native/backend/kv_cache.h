@@ -50,7 +50,7 @@ struct KvShape {
   // Sparse attention: maximum number of latent rows that are gathered for one token. 0 = no sparse attention.
   int most_chosen = 0;
 
-  // Returns the shape of `n_layers` equal layers, stored next to each other in each page.
+  // Returns the shape of `n_layers` equal layers, whose data is adjacent in each page.
   static KvShape of_equal_layers(int n_layers, int n_kv_heads, int head_dim, int64_t n_pages, KvType type);
   int n_slots() const;
   int most_kv_heads() const;
@@ -69,7 +69,7 @@ struct KeptStates {
 Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
 
 // Paged keys and values, or latents, of all layers. A page stores kPageTokens positions of one sequence. All pages have
-// the same size in bytes, regardless of the layers that they belong to.
+// the same size in bytes, regardless of the layers to which they belong.
 class KvCache {
  public:
   virtual ~KvCache() = default;

@@ -1,6 +1,7 @@
 // The sampling contract: how a token is chosen from a row of logits. Sampling runs on the host
 // (engine/sampling/sampler.h) or on a device that supports it (DeviceSampling::can_sample). The result is a pure
-// function of the task and has the same bits everywhere. Plain values; any thread.
+// function of the task and has the same bits everywhere. This file declares only plain values, which any thread may
+// use.
 //
 // The order is: bias and bans, penalties, constraint, temperature, top_k, top_p, min_p, draw. In detail:
 // 1. A row that contains a non-finite logit has no result.

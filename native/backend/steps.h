@@ -10,7 +10,7 @@
 
 namespace monolith {
 
-// The data that the operations of one step refer to. All spans are in host memory and must not change until end_step()
+// The data to which the operations of one step refer. All spans are in host memory and must not change until end_step()
 // has returned.
 struct StepInput {
   const void* model;                    // Identifies the model of the step; part of the key of a CUDA graph.

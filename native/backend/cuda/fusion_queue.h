@@ -1,7 +1,7 @@
-// Defers an operation until the next one is known, so that kernels can be fused. An operation whose output is the input
-// of the next matmul is held back and then runs in the same kernel as the conversion of the matmul's input. If any
-// other operation comes first, the held operation runs by itself, so operations take effect in the order of the calls.
-// The bits are the same either way.
+// Defers an operation until the next one is known, so that kernels can be fused. An operation whose output may be the
+// input of the next matmul is deferred. It then runs in the same kernel as the conversion of the matmul's input. If any
+// other operation comes first, the deferred operation runs by itself, so operations take effect in the order of the
+// calls. The bits are the same either way.
 //
 // Owned and used by the engine thread. Never allocates.
 #pragma once

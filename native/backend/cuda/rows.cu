@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kRowThreads) rms_norm_quads_kernel(const Float
 }
 
 // Layer norm: computes the mean first, then the squared deviations. A null `weight` means all ones; a null `bias` means
-// no bias. `weight` has n_weights rows, which consecutive rows of x use in turn.
+// no bias. `weight` has n_weights rows; row i of x uses row i % n_weights of it.
 __global__ void __launch_bounds__(kRowThreads)
     layer_norm_kernel(const float* x, const float* weight, unsigned n_weights, const float* bias, float eps,
                       int64_t dim, float* out) {
@@ -376,7 +376,7 @@ auto norm_kernel(InputForm form) {
 }  // namespace
 
 // Each NormForm has its own summation order, so the choice of the form must depend only on the row length. Alignment
-// need not be checked: all buffers are aligned, so rows of a suitable length are aligned too.
+// need not be checked: all buffers are aligned, so rows of a suitable length are also aligned.
 NormForm norm_form(int64_t dim) {
   return dim % 4 == 0 && dim <= int64_t{kQuads} * 4 * kRowThreads ? NormForm::kQuads : NormForm::kPlain;
 }

@@ -42,7 +42,7 @@ struct Copy {
 };
 std::vector<Copy> copies;  // Bulk copies that have started but not arrived.
 
-// A matrix product that a thread has issued but not waited for.
+// A matrix product that a thread has issued but whose completion it has not awaited yet.
 struct Product {
   float* sums;
   int quads;

@@ -302,7 +302,7 @@ struct CallGrammars {
     for (const TokenId token : tokens) text += tokenizer.bytes(token);
     return text;
   }
-  // The content has a header too.
+  // The content also has a header.
   std::vector<TokenId> answer() const { return {words[0], words[5], words[6]}; }
   void head() {
     request.format_head = answer();

@@ -19,7 +19,7 @@ std::vector<std::pair<TokenId, float>> few_words();
 // Returns requests with repetitive prompts and every kind of sampling.
 std::vector<GenerationRequest> requests_of(Engine& engine);
 
-// Returns the outcomes of the requests when they run one by one and without draft tokens.
+// Returns the outcomes of the requests when they run one after another and without draft tokens.
 std::vector<ChoiceOutcome> outcomes_without(EngineSetup setup);
 
 void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>& expected, int rounds, bool preempts,

@@ -156,7 +156,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   for (int i = 0; i < n_steps; ++i) step();
   counting = false;
   CHECK_EQ(allocations.load(), 0);
-  // Call names are forced, several tokens at once.
+  // The names of tool calls are forced, several tokens in one step.
   CHECK(counters.decode_tokens - tokens >= (speculation == Speculation::kOff ? 100u : 50u) * static_cast<unsigned>(n));
   CHECK_EQ(counters.accepted_draft_tokens > 0, speculation != Speculation::kOff);
   CHECK_EQ(counters.drafter_tokens > 0, setup.has_drafter());
@@ -216,7 +216,7 @@ TEST(step_loop_runs_mtp_layers_without_allocating) {
   check_own_layers("models/mimo2.q8_0.gguf", 3);
 }
 
-// Makes each allocation fail in turn.
+// Repeats the test so that each allocation fails once.
 TEST(failed_allocation_in_submit_leaks_nothing) {
   EngineSetup setup;
   setup.options.queue_max = 4;

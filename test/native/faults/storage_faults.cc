@@ -308,7 +308,7 @@ int ftruncate(int file, off_t length) {
 
 int ftruncate64(int file, off_t length) { return ftruncate(file, length); }
 
-// The library cannot tell which file is mapped, so every msync counts.
+// The library does not know which file is mapped, so it counts every msync() call.
 int msync(void* from, size_t n, int flags) {
   static auto* const call = real<int(void*, size_t, int)>("msync");
   pthread_mutex_lock(&lock);

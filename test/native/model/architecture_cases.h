@@ -82,8 +82,8 @@ Case gemma2();
 
 Case gemma3();
 
-// Phi-3: partial rotation, LongRoPE, a sliding window and fused tensors. `original` is the context length that the
-// model was originally trained with.
+// Phi-3: partial rotation, LongRoPE, a sliding window and fused tensors. `original` is the context length with which
+// the model was originally trained.
 Case phi3(uint32_t original, double factor);
 
 Case smollm3();

@@ -1,6 +1,6 @@
-// The network of a simulated model. Its forward pass is a hash of everything that a token attends to. If a page belongs
-// to another request, is stale or is lost, if a state is wrong, or if tokens are in the wrong order, the logits change,
-// and nearly always the sampled token as well. Pure functions.
+// The network of a simulated model. Its forward pass is a hash of everything to which a token attends. If a page
+// belongs to another request, is stale or is lost, if a state is wrong, or if tokens are in the wrong order, the logits
+// change, and nearly always the sampled token as well. Pure functions.
 //
 // The network has one layer of each kind: page tables for full attention, page tables for sliding-window attention, and
 // recurrent state.

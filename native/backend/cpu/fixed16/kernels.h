@@ -1,5 +1,5 @@
 // Fixed-point arithmetic: 16-bit integers with a shared scale, called the step, for vision encoders whose weights have
-// at most 16 bits. It takes half as many instructions as float arithmetic, and its error is of the same order as the
+// at most 16 bits. It requires half as many instructions as float arithmetic, and its error is of the same order as the
 // error of rounding to F16. It requires an instruction that accumulates products of 16-bit pairs into 32-bit sums
 // (vpdpwssd). Other processors use float arithmetic.
 //
@@ -60,7 +60,7 @@ struct Fixed16Tile {
   const float* bias;  // Bias for lane 0 and the lanes after it, or null.
 };
 
-// Attention of up to 24 queries of one head over all positions that they attend to. Softmax proceeds in blocks of 256
+// Attention of up to 24 queries of one head over all positions to which they attend. Softmax proceeds in blocks of 256
 // absolute positions, relative to the largest score so far. In each block, the weights times the values' steps are
 // rounded to integers with a common step.
 struct Fixed16Attention {

@@ -1,4 +1,4 @@
-// Measures the peak arithmetic throughput of the vector units, the upper bound that benchmarks compare matmul with.
+// Measures the peak arithmetic throughput of the vector units, the upper bound with which benchmarks compare matmuls.
 #pragma once
 
 #include "backend/cpu/cpu_backend.h"

@@ -57,7 +57,7 @@ inline __m512 load_halves(const std::byte* at) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(isum) : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(a)));
 }
 
-// broadcast4() and dot4() split dot4_broadcast() into two steps, so that one broadcast can serve two panels.
+// broadcast4() and dot4() split dot4_broadcast() into two steps, so that one broadcast can be used for two panels.
 [[gnu::always_inline]] inline __m512i broadcast4(const int8_t* a) { return broadcast_four_bytes(a); }
 [[gnu::always_inline]] inline void dot4(__m512i& isum, __m512i w, __m512i a) {
   asm("vpdpbusd %2, %1, %0" : "+v"(isum) : "v"(w), "v"(a));

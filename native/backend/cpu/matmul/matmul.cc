@@ -56,9 +56,9 @@ struct Tasks {
   int64_t count() const { return groups * ranges; }
 };
 
-// Prefetches the next group of panels, spread over the kernel calls for the current group. The threads of a node take
-// groups in turn, so the distance from a thread's current group to its next one equals the number of the node's
-// threads.
+// Prefetches the next group of panels, spread over the kernel calls for the current group. The threads of a node
+// process groups in rotation, so the distance from a thread's current group to its next one equals the number of the
+// node's threads.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;

@@ -85,7 +85,7 @@ struct TileKernels {
 };
 constexpr int tile_form(PanelForm form) { return (form.step == 16 ? 2 : 0) + (form.minima ? 1 : 0); }
 
-// Adjacent panels of one matrix, and the rows that multiply_tiles() multiplies them by.
+// Adjacent panels of one matrix, and the rows by which multiply_tiles() multiplies them.
 struct TiledProduct {
   const CpuMatrix& matrix;
   int64_t first_panel;

@@ -204,7 +204,7 @@ inline float softmax_weights(float* scores, int begin, int end, float largest) {
 template <typename T>
 using SpanPages = const T * [kAttentionSpan / kPageTokens + kPagesAhead];
 
-// The part of a span that a tile attends to. The span starts at position `begin`. Query i attends to its positions
+// The part of a span to which a tile attends. The span starts at position `begin`. Query i attends to its positions
 // [from(i), to(i)), and all queries together attend to its pages [first_page, end_page).
 struct SpanView {
   const int* starts;

@@ -318,7 +318,7 @@ struct OpKernels {
   void (*soft_cap)(float* x, int64_t count, float cap);
   // Computes x += factor * y * g, where g is sigmoid(*gate), or 1 if gate is null.
   void (*add_scaled)(float* x, const float* y, float factor, const float* gate, int64_t count);
-  // Computes the state of every query over the positions of span `span` that the query attends to, and stores it in
+  // Computes the state of every query over those positions of span `span` to which the query attends, and stores it in
   // `states` [kTileQueries][attention_state_floats]. The state of a query that attends to none of them is undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
   // Sparse-attention indexer: scores[position] += sum over the tile's queries of weight * max(0, query . latent row),

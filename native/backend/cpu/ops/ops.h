@@ -127,7 +127,7 @@ struct RopeTable {
   float* row(int64_t index) const { return factors + index * 2 * n_dims; }
 };
 
-// Number of RoPE parameter sets whose factors are kept. The layers of a model may use several sets in turn.
+// Number of RoPE parameter sets whose factors are kept. The layers of a model may alternate between several sets.
 inline constexpr int kRopeTables = 4;  // Forward and inverse rotation, with two frequency bases.
 
 // Working memory of the operations, allocated once for the largest step.

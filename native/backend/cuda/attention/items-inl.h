@@ -190,7 +190,7 @@ void launch_items(Runtime& runtime, const AttentionScratch& scratch, const Atten
          scratch.values(), sums, call.out, call.out_stride, call.input);
 }
 
-// Each warp uses as many tiles as shared memory has room for.
+// Each warp uses as many tiles as fit in shared memory.
 template <int dim, KvType type>
 using ItemsShape = WalkShape<dim, 16,
                              (is_8bit(type) ? 2 : 0) + (dim < 128    ? 5

@@ -39,7 +39,7 @@ constexpr int kv_blocks(KvType type, int head_dim) {
   return block > 0 ? (head_dim + block - 1) / block : 0;
 }
 
-// One layer of the KV cache as kernels see it.
+// The description of one layer of the KV cache that is passed to kernels.
 struct KvView {
   unsigned char* data;  // Page 0 of the layer: keys of all heads, followed by values.
   int64_t page_bytes;   // Stride between pages.

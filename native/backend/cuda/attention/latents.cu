@@ -16,7 +16,7 @@ constexpr int kWarps = 8, kThreads = kWarps * kWarp;
 constexpr int kWarpHeads = 2, kHeads = kWarps * kWarpHeads;  // Heads per block.
 static_assert(kWarpHeads * kPageTokens == kWarp, "each lane holds one head's score for one position");
 
-// A row is held as kPieces pieces of one value per lane, so the latent dimension is at most kPieces * 32.
+// Each lane of a warp holds kPieces values of a row, so the latent dimension is at most kPieces * 32.
 template <int kPieces>
 struct LatentShared {
   float rows[kPageTokens][kPieces * kWarp];  // Zeros beyond the latent dimension.

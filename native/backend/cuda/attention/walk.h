@@ -1,8 +1,8 @@
 // The core of attention on tensor cores, device code. It defines the order of operations that all kernels follow;
 // attention/work.h describes how positions are divided. One warp walks over chunks of positions with 16 query rows,
 // which are either query heads of one token or tokens of one query head. Keys and values (binary16, or 8-bit codes
-// expanded to it: attention/bytes.h) pass through shared memory tile by tile. The tiles serve one warp or all warps of
-// a block; a row's result is the same either way.
+// expanded to it: attention/bytes.h) pass through shared memory tile by tile. The tiles are used by one warp or by all
+// warps of a block; a row's result is the same either way.
 //
 // For each row and chunk the walk computes:
 // - scores s = q k, with queries rounded to binary16 and float32 sums over ascending dimensions, in units of log 2
@@ -278,8 +278,8 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
 }
 
 // Computes chunks [first_chunk, end_chunk) for the warp's rows. All warps that share the tiles walk over the same
-// chunks and skip those that only other warps' rows attend to. `thread` is the index of the calling thread among the
-// threads of these warps. A partial result must lie within one group.
+// chunks and skip chunks to which only rows of other warps attend. `thread` is the index of the calling thread among
+// the threads of these warps. A partial result must lie within one group.
 template <typename Shape>
 MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chunk, const WalkRows& rows,
                           const WalkResult& result, WalkRing<Shape>& ring, WalkOwn<Shape>& own, int thread) {

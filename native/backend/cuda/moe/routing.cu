@@ -1,6 +1,6 @@
 // MoE routing kernels. One warp selects the experts of a token, and one block assigns slots to all (token, expert)
 // pairs. Steps of few tokens do both in one launch. Integer atomics determine the order of slots, but no computed value
-// depends on it.
+// depends on this order.
 #include "backend/cuda/moe/routing.h"
 
 #include "backend/cuda/device/mathematics.h"

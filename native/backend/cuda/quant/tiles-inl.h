@@ -384,8 +384,7 @@ MONOLITH_DEVICE const QuantTarget& target_of(const QuantProduct& product, int bl
   return product.targets[i];
 }
 
-// The columns of a block, from `first` (a multiple of 8) to `end`, and the expert whose matrix they are multiplied
-// with.
+// The columns of a block, from `first` (a multiple of 8) to `end`, and the expert by whose matrix they are multiplied.
 struct Columns {
   int first, end, expert;
 };

@@ -16,7 +16,7 @@
 namespace monolith {
 namespace {
 
-// A sampling task and the data that it refers to.
+// A sampling task and the data to which it refers.
 struct Case {
   std::vector<float> logits;
   std::vector<std::pair<int32_t, float>> bias;

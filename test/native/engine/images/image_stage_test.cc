@@ -210,7 +210,7 @@ TEST(a_leaving_request_does_not_change_the_turns_of_others) {
   CHECK(!has_rows(*all[1], 1));
 }
 
-// Embeddings are held until their request ends. A single request may exceed the limit.
+// Embeddings are stored until their request ends. A single request may exceed the limit.
 TEST(images_wait_for_memory_until_other_requests_end) {
   const Sight sight;
   const auto first = sight.request(1, {48}, 1), second = sight.request(2, {64}, 2);

@@ -518,7 +518,7 @@ TEST(normalizers_of_folders_are_applied) {
   Parts parts;
   replace(parts.tokenizer, "\"normalizer\":null",
           R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"}]})");
-  // The token's spelling is normalized too, to "aa".
+  // The token's spelling is also normalized, to "aa".
   replace(parts.tokenizer, "\"content\":\"<tool>\"", "\"normalized\":true,\"content\":\"\u00AA\u00AA\"");
   const auto file = open(parts);
   REQUIRE(file != nullptr);

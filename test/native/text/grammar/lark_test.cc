@@ -44,8 +44,7 @@ std::string refusal(const std::string& text) {
   return compiled(lark(text), problems) ? "none" : problems.back().what;
 }
 
-// Returns the options for a call whose argument "input" must match the grammar. The grammar must not contain quotation
-// marks or backslashes.
+// Returns the options for a call whose argument "input" must match the grammar.
 GrammarOptions argument(const char* keyword, const std::string& grammar) {
   std::string quoted;
   for (const char c : grammar)

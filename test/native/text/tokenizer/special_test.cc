@@ -100,7 +100,7 @@ TEST(guards_in_ordinary_text_change_nothing) {
 }
 
 // Longer special tokens are matched first, anywhere in the text; tokens of equal length are matched from left to right.
-// The reference tries all tokens in turn.
+// The reference tries one token after another.
 TEST(special_tokens_match_longest_first) {
   VocabularyFile file = VocabularyFile::byte_level();
   std::vector<std::string> spellings = {"ab", "aba", "bab", "babb", "aaaa", "aaaaa", "bb", "b<", "<abab>"};
