@@ -200,7 +200,7 @@ TEST(bert_folders_give_the_vectors_of_the_gguf_file) {
   check_encoder(
       {{"bert-mean.q8_0", "BertForMaskedLM", bert_config(*file), masked, unchanged, unchanged, "bert.encoder.layer."}},
       *file);
-  // Without modules.json, the vector is the mean.
+  // Without modules.json, a text's vector is the mean of its token vectors.
   check_encoder(
       {{"bert-mean.q8_0", "BertModel", bert_config(*file), kBert, unchanged, unchanged, "encoder.layer."}, ""}, *file);
   // RoBERTa's positions start after the padding token's.

@@ -1,6 +1,6 @@
 // Structure-aware mutator for JSON. It replaces values with other values from the same document or from an earlier
 // input, and renames, repeats and removes members. It also sets numbers and strings to unusual values, and inserts the
-// fuzz target's templates. It also accepts incomplete JSON.
+// fuzz target's templates. Incomplete JSON is accepted as input, too.
 #pragma once
 
 #include <algorithm>

@@ -39,7 +39,7 @@ constexpr int64_t kPairGroupBytes = 256 * 1024;
 constexpr int64_t kStreamBytes = 32 * 1024;
 // Tasks per thread: enough for dynamic scheduling to balance the load.
 constexpr int64_t kTasksPerThread = 4;
-// Maximum number of targets that are split together. Any further targets are computed afterwards.
+// Maximum number of targets that are split into tasks together. Any further targets are computed afterwards.
 constexpr size_t kMaxTargets = 8;
 // A matmul that reads at most this many bytes is faster on one thread: reading 64 KiB from the L2 cache takes about as
 // long as starting a parallel section.

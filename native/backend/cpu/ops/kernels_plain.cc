@@ -14,7 +14,7 @@ namespace monolith {
 namespace {
 
 #include "backend/cpu/ops/vector_plain.h"
-// The kernels, written in terms of these vector types.
+// The kernels, which are written in terms of the vector types in vector_plain.h.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/adapters-inl.h"

@@ -46,7 +46,7 @@ class AttentionScratch {
   float* values_ = nullptr;
 };
 
-// Parameters common to all attention kernels, as in Backend::attention. Pointers are device memory.
+// Parameters common to all attention kernels, as in Backend::attention. Pointers point to device memory.
 struct AttentionLaunch {
   const RowList* rows;
   const float* q;

@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(warps* kWarp)
   const AttentionHeader header = *lists.header;
   const int group = n_heads / cache.n_kv_heads, parts = (group + 15) / 16;
   const int per_item = cache.n_kv_heads * parts;
-  // Items are assigned across blocks first: items that are neighbors in the list read neighboring memory and run at the
-  // same time on different multiprocessors.
+  // Consecutive items are assigned to different thread blocks: items that are neighbors in the list read neighboring
+  // memory and run at the same time on different multiprocessors.
   const int workers = static_cast<int>(gridDim.x) * warps;
   const int worker = warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
   const auto source_of = [&](const AttentionItem& item, int kv_head) {

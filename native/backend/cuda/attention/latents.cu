@@ -333,8 +333,8 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__
 
 constexpr int kAddThreads = 256;
 
-// Merges partial results with one block per split token and head: chunks into groups and groups into the row, in the
-// same order as the other kernels.
+// Launched with one block per split token and head. Merges partial results: chunks into groups, and groups into the
+// row, in the same order as the other kernels.
 __global__ void __launch_bounds__(kAddThreads) add_kernel(const __grid_constant__ LatentLaunch launch) {
   start_after_inputs();
   const AttentionHeader header = *launch.lists.header;

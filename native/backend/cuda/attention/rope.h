@@ -62,7 +62,7 @@ struct HeadNorms {
   bool operator==(const HeadNorms&) const = default;
 };
 
-// Parameters of Backend::rope_and_store. Pointers are device memory.
+// Parameters of Backend::rope_and_store. Pointers point to device memory.
 struct RopeLaunch {
   const RowList* rows;
   float* q;

@@ -154,7 +154,7 @@ TEST(threads_are_not_bound_unless_every_node_with_memory_has_one) {
   CHECK(place_threads(two.read(), 1).nodes.empty());
   CHECK(place_threads(two.read({0, 1, 2}), 3).nodes.empty());
   CHECK(place_threads(System(4, 4).read(), 3).nodes.empty());
-  // The second node has processors but no memory, as on some machines with memory on one socket only.
+  // The second node has processors but no memory, as on machines on which only one socket has memory.
   two.write("node/has_memory", "0");
   CHECK(place_threads(two.read(), 8).nodes.empty());
   // A third node has memory but no processors.
