@@ -198,8 +198,8 @@ TEST(thread_pool_with_nodes_covers_every_index_once) {
   }
 }
 
-// A node's threads compute all of its tasks as long as they are not delayed: the threads of a node meet in each of its
-// tasks, so no thread is free for the tasks of another node.
+// A node's threads compute all of its tasks as long as they are not delayed: in this test, every task waits until all
+// four tasks are running, so no thread is free for the tasks of the other node.
 TEST(thread_pool_threads_take_the_tasks_of_their_own_node) {
   ThreadPool pool(4, two_nodes(2, 2));
   for (const bool runs : {false, true}) {
