@@ -1,13 +1,13 @@
 // Benchmark of the CPU attention kernels for every SIMD instruction set, and for engine.arithmetic fast, without the
 // rest of the model. Decode is reported as a share of the memory bandwidth that a plain read loop reaches in the same
-// run, prefill in Gflop/s. Calls cycle through the layers of a large KV cache, so that keys and values come from memory
-// rather than from a CPU cache, as in a real step.
+// run, prefill in Gflop/s. Successive kernel calls cycle through the layers of a large KV cache, so that keys and
+// values are read from memory rather than from a CPU cache, as in a real step.
 //
 //   attention_bench [threads [name [isa [seconds [cpu]]]]]
 //
 // Prints one table with the cases whose name contains `name`. An empty `isa` means all instruction sets. Each case runs
-// for at least `seconds`. Times are the 20th percentile over all calls. With `cpu`, times are the CPU time of the
-// process, which is meaningful with one thread on a machine whose cores are shared with other programs.
+// for at least `seconds`. Reported times are the 20th percentile over all calls. With `cpu`, times are the CPU time of
+// the process, which is meaningful with one thread on a machine whose cores are shared with other programs.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -46,7 +46,7 @@ struct Case {
   int n_sequences, n_tokens, depth;  // Each sequence computes n_tokens new tokens after `depth` positions in the cache.
   int others_depth = -1;             // Depth of all sequences except the last; -1: `depth`.
   int window = 0;
-  // For latent attention (MLA): number of head_dim elements of a latent row that form the value; 0 = separate keys and
+  // For latent attention (MLA): how many of the head_dim elements of a latent row form the value; 0 = separate keys and
   // values.
   int value_dim = 0;
 };
@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
   };
   std::vector<Kernels> all;
   for (const CpuIsa isa : available_cpu_isas()) {
-    // Skip the portable code without SIMD, which is two orders of magnitude slower.
+    // Skip CpuIsa::kPlain, the portable code without SIMD, which is two orders of magnitude slower.
     if (isa == CpuIsa::kPlain || (argc > 3 && argv[3][0] != '\0' && cpu_isa_name(isa) != argv[3])) continue;
     const double peak = measure_peak(isa, threads, 5).float32;
     all.push_back({isa, Arithmetic::kProduction, peak});

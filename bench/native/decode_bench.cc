@@ -2,9 +2,9 @@
 // or Node. Reports the memory bandwidth as a share of a plain read loop's bandwidth, and the time per operation. The
 // read loop and decoding alternate, so that machine slowdowns affect both.
 //
-// Decoding starts after DEPTH positions whose keys and values are zero, which saves a prefill. The zeros are read like
-// any other keys and values. The bytes per token count the weights once (in an MoE layer, only the selected experts),
-// the keys and values once, and the recurrent state twice.
+// Decoding starts with `depth` positions already in the KV cache. Their keys and values are zero, so no prefill is
+// needed. The zeros are read like any other keys and values. The bytes per token count the weights once (in an MoE
+// layer, only the selected experts), the keys and values once, and the recurrent state twice.
 //
 //   usage: decode_bench FILE [isa] [threads] [passes] [depth]
 #include <algorithm>

@@ -22,8 +22,8 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// Returns the peak rate of 16-bit matmuls in operations per second: the one given in the options, or else the best rate
-// measured. An 8-bit matmul counts at half its rate.
+// Returns the peak rate of 16-bit matmuls in operations per second: the rate given in the options or, if none was
+// given, the best rate measured. The rate of an 8-bit matmul counts half.
 double half_ceiling(const Options& options, const Results& results) {
   if (options.tflops > 0) return options.tflops * 1e12;
   double best = 0;

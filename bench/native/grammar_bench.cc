@@ -1,5 +1,5 @@
 // Benchmark and check of JSON Schema grammars: compiles schemas and matches texts token by token, on one thread. All
-// times are CPU time of that thread in microseconds.
+// times are that thread's CPU time in microseconds.
 //
 //   grammar_bench VOCABULARY.gguf < cases
 //
@@ -10,7 +10,7 @@
 //   read     compile time including the first mask  valid  valid refused  invalid  invalid accepted  masks wrong
 //            past limits  [time of each mask ...]
 //
-// Texts are tokenized greedily by longest match, so that vocabularies without merges can be measured too.
+// Texts are tokenized greedily by longest match, so that vocabularies without merges can also be measured.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>

@@ -4,9 +4,9 @@
 //
 //   host_bench [--streams N] [--context N] [--steps N] [--kind plain|stops|logprobs|penalties|tools] [--in-order]
 //
-// Idle time runs from the arrival of the device's results to the launch of the next step; the device has nothing to do
-// during that time. Overlapped time runs from that launch until the host waits for the results. It costs nothing as
-// long as it is shorter than the device's computation. CUDA calls are counted but not timed.
+// Idle time is the time from the arrival of the device's results to the launch of the next step; the device has nothing
+// to do during that time. Overlapped time is the time from that launch until the host starts to wait for the results.
+// It costs nothing as long as it is shorter than the device's computation. CUDA calls are counted but not timed.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -64,8 +64,8 @@ VocabularyFile vocabulary() {
   return file;
 }
 
-// Returns the maximum number of tokens per request: one token for each measured step, plus the tokens generated while
-// the other streams' prompts are in prefill.
+// Returns the maximum number of tokens per request: one token for each measured step, plus an upper bound on the tokens
+// generated while the other streams' prompts are prefilled.
 int most_tokens(const Options& options) { return options.steps + 2 * options.streams * options.context / 2048 + 200; }
 
 GenerationRequest request_of(const Options& options, int i) {

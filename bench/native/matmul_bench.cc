@@ -1,5 +1,5 @@
-// Benchmark of the CPU matmuls, compared with what the machine reaches in the same run. For each weight type and number
-// of tokens the program prints:
+// Benchmark of the CPU matmuls, compared with the machine's memory bandwidth and clock rate, which are measured in the
+// same run. For each weight type and number of tokens, the program prints:
 //
 // - the bytes of weights read per second, and their share of a plain read loop's rate, which limits matmuls with one
 //   token
@@ -106,7 +106,8 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "the shape must be two numbers, and the second a multiple of 256\n");
     return 1;
   }
-  // Calls cycle through kMatrices matrices, so that no weights are still in a CPU cache when they are used again.
+  // Successive calls cycle through kMatrices matrices, so that a matrix has left the CPU caches by the time it is used
+  // again.
   constexpr int kMaxRows = 512, kMatrices = 16;
 
   const bool fast = std::string_view(isa) == "fast";

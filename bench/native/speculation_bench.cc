@@ -4,8 +4,8 @@
 //
 // No published model is used. The benchmark builds a model of realistic shape whose layers add nothing to the residual
 // stream, and whose head predicts the token with the next higher id. For such a model, drafters can be built whose
-// draft tokens are always right. A second series biases the output towards a single word, which only prompt lookup can
-// predict.
+// draft tokens are always right. A second series of measurements biases the output towards a single repeated word,
+// which only prompt lookup can predict.
 //
 //   speculation_bench [--rounds N] [--tokens N] [--width N] [--layers N] [--threads N]
 #include <algorithm>
@@ -177,7 +177,8 @@ Bytes eagle(const Options& options) {
     file.ones("blk.0." + std::string(norm) + ".weight", width);
   for (const char* name : {"attn_q", "attn_k"}) file.diagonal("blk.0." + std::string(name) + ".weight", 2 * width, 3);
   file.diagonal("blk.0.attn_v.weight", 2 * width, 1);
-  // The factor makes the attention output outweigh the hidden state from the previous token.
+  // The factor 8 makes the attention output dominate the residual stream, so that the hidden state of the previous
+  // token has no effect.
   file.diagonal("blk.0.attn_output.weight", width, 8);
   file.zeros("blk.0.ffn_gate.weight", 3 * width, width);
   file.zeros("blk.0.ffn_up.weight", 3 * width, width);
@@ -191,8 +192,8 @@ struct Run {
   std::unique_ptr<Model> model, draft;
   std::unique_ptr<StepLoop> loop;
   std::unique_ptr<EngineCounters> counters = std::make_unique<EngineCounters>();
-  // Indexed by text: 0 = counting, 1 = one word. `ms` has one entry per round; the other members are totals over all
-  // rounds.
+  // Indexed by text: 0 = counting, 1 = one repeated word. `ms` has one entry per round; the other members are totals
+  // over all rounds.
   std::vector<double> ms[2];
   uint64_t steps[2] = {}, tokens[2] = {}, drafted[2] = {}, right[2] = {};
 };

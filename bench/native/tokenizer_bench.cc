@@ -3,8 +3,8 @@
 //
 //   tokenizer_bench VOCABULARY.gguf [TEXT]
 //
-// Each generated input is measured in two sizes, one ten times the other. The last column is the ratio of their times:
-// a value well above 10 means that the time grows faster than the size.
+// Each generated input is measured at two sizes, one ten times as large as the other. The last column is the ratio of
+// their times: a value well above 10 means that the time grows faster than the size.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -37,8 +37,8 @@ struct Timing {
   size_t tokens = 0;
 };
 
-// Returns the best speed of 2 to 5 runs; no further run starts after 0.5 s. Each call to the tokenizer gets `piece`
-// bytes of `text`.
+// Returns the highest speed of 2 to 5 runs; after 0.5 s, no third or later run is started. Each call to the tokenizer
+// gets `piece` bytes of `text`.
 Timing measure(const Tokenizer& tokenizer, std::string_view text, size_t piece) {
   Timing best;
   std::vector<TokenId> ids;

@@ -1,6 +1,7 @@
 // Benchmark of requests that Monolith forwards to an upstream. This program is both the client and a mock upstream, on
 // one thread that waits in epoll. It is written in C++ so that garbage collection does not disturb the measurement. The
-// measured time of a request consists of the server's time, the kernel's time and about 20 microseconds on this thread.
+// measured time of a request consists of the time in Monolith, the time in the operating system's kernel, and about 20
+// microseconds on this thread.
 //
 // Prints {"port": N} with the port of the mock upstream, then executes one command per input line:
 //

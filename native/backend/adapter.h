@@ -9,7 +9,7 @@
 namespace monolith {
 
 inline constexpr int kMaxAdapterRank = 1024;
-// Maximum number of targets in one call of Operations::add_adapters().
+// Maximum number of targets in one call to Operations::add_adapters().
 inline constexpr size_t kMaxAdapterTargets = 512;
 
 // The LoRA factors A and B of one weight matrix, in the backend's own layout.
@@ -31,7 +31,7 @@ struct AdapterSource {
   float scale;
 };
 
-// Adds one adapter to some output rows of a matmul that has already been computed.
+// Adds one adapter's contribution to some output rows of a matmul that has already been computed.
 struct AdapterTarget {
   const AdapterMatrix* matrix;
   const float* x;                 // Input of the matmul. Shape [rows of the matmul][cols], contiguous.

@@ -25,9 +25,9 @@ class DeviceSampling {
   virtual void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) {
     static_cast<void>(n_vocab), static_cast<void>(tasks), static_cast<void>(results);
   }
-  // sample() in two parts. begin_sample() may return before anything is computed. end_sample(), called with the same
-  // tasks and without other sampling in between, waits for the results. Calling begin_sample() again, or sample(),
-  // discards the pending results.
+  // begin_sample() and end_sample() do the work of sample() in two steps. begin_sample() may return before anything is
+  // computed. end_sample(), called with the same tasks and without other sampling in between, waits for the results.
+  // Calling begin_sample() again, or sample(), discards the pending results.
   virtual void begin_sample(int n_vocab, std::span<const SampleTask> tasks) {
     static_cast<void>(n_vocab), static_cast<void>(tasks);
   }

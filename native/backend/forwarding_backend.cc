@@ -61,7 +61,8 @@ OperationWork ForwardingBackend::work_of(const AttentionCall& call) {
   const Reach reach = reach_of(call.segments, call.params.window);
   const KvShape& shape = call.cache.shape;
   const LayerState& own = shape.layers[static_cast<size_t>(call.layer)];
-  // A page contains the keys and values of all layers that use its page table. This is one layer's share of a page.
+  // A page contains the keys and values of all layers that use its page table. bytes_per_position is one layer's share
+  // of a page, per position.
   const auto bytes_per_position =
       call.cache.bytes / static_cast<size_t>(shape.n_pages) / static_cast<size_t>(shape.n_slots()) / kPageTokens;
   OperationWork work;
@@ -81,7 +82,7 @@ OperationWork ForwardingBackend::work_of(const SparseIndexer& index, std::span<c
 }
 
 OperationWork ForwardingBackend::work_of(const Mixture& mixture, RowCount rows) {
-  // A lower bound on the bytes, because the number of experts shared by several tokens is unknown.
+  // The number of bytes is only a lower bound, because it is not known how many distinct experts the tokens select.
   const MixtureShape& shape = mixture.shape;
   const uint64_t of_one =
       ((mixture.gate != nullptr ? mixture.gate->bytes : 0) + mixture.up->bytes + mixture.down->bytes) /

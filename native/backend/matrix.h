@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// A weight matrix [rows, cols] in the backend's own layout. A matmul with it computes y = W x.
+// A weight matrix [rows, cols] in the backend's own layout. A matmul with weight matrix W computes y = W x.
 class Matrix {
  public:
   virtual ~Matrix() = default;
@@ -19,16 +19,17 @@ class Matrix {
   size_t bytes = 0;  // Memory used, in bytes.
 };
 
-// A row-major matrix as GGUF stores it: `rows` rows of `cols` values of `type`. Host memory.
+// A row-major matrix in host memory, in the format of GGUF files: `rows` rows of `cols` values of type `type`.
 struct MatrixSource {
   TensorType type;
   int64_t rows;
   int64_t cols;
   std::span<const std::byte> data;
   bool fp8 = false;  // Convert from a float type to TensorType::kF8E4M3. Requires MemoryFeature::kFp8Weights.
-  // Factors, one per output row; empty = no factors. Requires MemoryFeature::kRowFactors.
+  // Factors by which the output rows are multiplied, one per row; empty = no factors. Requires
+  // MemoryFeature::kRowFactors.
   std::span<const float> factors = {};
-  // Whether the rows belong to several matrices (experts, heads), of which an operation may use only some.
+  // Whether the rows form several matrices (experts or heads), only some of which an operation may use.
   bool stacked = false;
 };
 

@@ -23,10 +23,10 @@ enum class Activation : uint8_t {
   kXielu,        // xIELU, see Operations::xielu(). Only for networks without a gate, and not for experts.
 };
 
-// How a gated network combines gate and up.
+// How a gated network combines the outputs of the gate and up matrices.
 struct Gating {
   Activation activation = Activation::kSilu;
-  // If greater than 0, an upper bound on the gate's activation and a bound on the magnitude of `up`.
+  // If greater than 0, the gate's activation is clamped to at most `limit`, and `up` to the range -limit .. limit.
   float limit = 0.0f;
   bool limits_input = false;  // Apply the upper bound to the gate itself, before its activation.
   constexpr Gating() = default;
@@ -34,8 +34,8 @@ struct Gating {
       : activation(kind), limit(most), limits_input(of_input) {}
 };
 
-// In every MoE weight, the number of rows per expert is a multiple of this. In every backend's layout, the rows of one
-// expert are therefore followed directly by the rows of the next expert.
+// In every weight matrix of an MoE layer, the number of rows per expert is a multiple of this. In every backend's
+// layout, the rows of one expert are therefore followed directly by the rows of the next expert.
 inline constexpr int kExpertRowMultiple = 16;
 
 // Sizes of the scratch memory of mixture(). All 0 if the model has no MoE layers.
@@ -66,18 +66,19 @@ struct Router {
   int groups = 1, groups_used = 1;
   bool normalized = true;  // Divide the weights by the sum over the selected experts.
   float scale = 1.0f;      // Factor of all weights, applied after normalization.
-  // GroveMoE: there is a logit for each expert of another mixture. Each run of experts_per_chunk logits selects one
-  // expert. Its weight is scores[expert index], as in llama.cpp. An expert may run twice for a token.
+  // GroveMoE: the router's logits belong to the experts of another mixture. Each run of experts_per_chunk of these
+  // logits corresponds to one expert of this layer. If expert e is selected, its weight is scores[e], as in llama.cpp.
+  // An expert may run twice for a token.
   int experts_per_chunk = 1;
   // Backend memory, [n_experts]: additional factor for each expert's weight. Null = no additional factors.
   const float* expert_scales = nullptr;
 };
 
-// Routing by token ID: the token alone determines its experts, and the router logits determine only their weights. Host
-// memory. Null = the router selects the experts.
+// Routing by token ID: the token alone determines its experts, and the router logits determine only their weights. The
+// arrays are in host memory. If of_token is null, the router selects the experts.
 struct TokenExperts {
   const int32_t* of_token = nullptr;  // Shape [n_vocab][n_used]: experts of each token ID.
-  // Token IDs. The token of row r is tokens[r], or tokens[rows[r]] if `rows` is not null.
+  // IDs of the step's tokens. The token of row r is tokens[r], or tokens[rows[r]] if `rows` is not null.
   const int32_t* tokens = nullptr;
   const int32_t* rows = nullptr;
 };

@@ -111,7 +111,7 @@ inline constexpr std::array<NamedOperation, kOperationKinds> kOperationNames = {
 
 constexpr std::string_view name_of(OperationKind kind) { return kOperationNames[static_cast<size_t>(kind)].name; }
 
-// The table is in the order of the enumeration and names every operation.
+// Checks that the table has the same order as the enumeration and contains a name for every operation.
 static_assert(std::ranges::all_of(kOperationNames, [](const NamedOperation& named) {
   return !named.name.empty() && name_of(named.kind) == named.name;
 }));

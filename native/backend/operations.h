@@ -24,8 +24,8 @@ struct RopeParams {
   int n_dims;                      // Number of leading dimensions of each head that are rotated.
   const float* inverse_frequency;  // Host memory, n_dims/2 values: angle = position * inverse_frequency[i].
   float magnitude = 1.0f;          // Factor of cos and sin (YaRN); otherwise 1.
-  // M-RoPE, host memory: for each of the n_dims/2 pairs, which number of the token's RopePosition rotates the pair (0
-  // time, 1 height, 2 width). If null, the first number rotates all pairs.
+  // M-RoPE, in host memory: for each of the n_dims/2 pairs, the index of the number in the token's RopePosition that
+  // rotates the pair (0 time, 1 height, 2 width). If null, the first number rotates all pairs.
   const uint8_t* axes = nullptr;
 };
 
@@ -54,7 +54,7 @@ struct BatchedMatmul {
   int64_t out_stride, out_head_stride;
 };
 
-// Sparse-attention indexer: selects the positions that each token attends to. `layer` of the cache stores one latent
+// Sparse-attention indexer: selects the positions to which each token attends. `layer` of the cache stores one latent
 // row per position, which is the key for all `n_heads` indexer queries.
 struct SparseIndexer {
   const float* q;        // Shape [n_rows][n_heads][key_dim], dense.
@@ -73,21 +73,22 @@ struct AttentionParams {
   // Chunked attention: a token attends from the last multiple of `window` up to its own position.
   bool chunked = false;
   float soft_cap = 0.0f;  // Scores become soft_cap * tanh(score / soft_cap). 0 = no soft cap.
-  // Attention sinks, backend memory: for each query head a logit that takes part in the softmax but has no value. Null
-  // = no sinks.
+  // Attention sinks, in backend memory: one logit per query head. The logit is part of the softmax, but has no value.
+  // Null = no sinks.
   const float* sinks = nullptr;
   // If temperature_scale is not 0, queries at position p are multiplied by 1 + temperature_scale ln(1 + floor((p +
   // temperature_offset) / temperature_length)).
   float temperature_scale = 0.0f;
   int temperature_length = 1, temperature_offset = 0;
-  // ALiBi (Press et al. 2021, arXiv:2108.12409): if above 0, the scaled and capped score of a position at a distance d
-  // is reduced by d * alibi_slope(). Not for latents.
+  // ALiBi (Press et al. 2021, arXiv:2108.12409): if above 0, d * alibi_slope() is subtracted from the scaled and capped
+  // score of a position at distance d. Not for latents.
   float max_alibi_bias = 0.0f;
-  // Latents only, sparse attention: positions that select_positions() selected, [n_rows][most_chosen] integers of 32
-  // bits. A token with more than most_chosen positions attends only to these. If null, tokens attend to all positions.
+  // Sparse attention, for latents only: the positions that select_positions() selected, [n_rows][most_chosen] integers
+  // of 32 bits. A token with more than most_chosen positions attends only to these. If null, tokens attend to all
+  // positions.
   const float* chosen = nullptr;
   int most_chosen = 0;
-  // Latents only, compressed attention: if `block` is above 0, a token attends to its sliding window and to all
+  // Compressed attention, for latents only: if `block` is above 0, a token attends to its sliding window and to all
   // complete blocks of `block` positions up to its own. `block_layer` of the cache stores one row per block. If a token
   // has more than most_chosen blocks, it attends only to the selected ones.
   int block = 0, block_layer = -1;
@@ -188,42 +189,43 @@ struct MatmulTarget {
 // How gate_heads() computes the factor of a head. kSigmoid: 1 / (1 + exp(-x)). kSoftplus: log(1 + exp(x)).
 enum class HeadGate : uint8_t { kSigmoid, kSoftplus };
 
-// Whether an operation's input is read again before it is overwritten. With kLast, the contents of the input's memory
-// are undefined, even before the operation runs. A backend may therefore fuse the operation with the one that computes
-// its input, and never write that memory.
+// Whether another operation reads the same input before it is overwritten. With kLast, no other operation does, and the
+// contents of the input's memory may be undefined even before the operation runs: a backend may fuse the operation with
+// the one that computes its input, and never write that memory.
 enum class InputUse : uint8_t { kAgain, kLast };
 
 class Operations {
  public:
-  // out[row] = row tokens[row] of `table`, dequantized. `tokens` is host memory, each in [0, table.rows).
+  // Sets out[row] to row tokens[row] of `table`, dequantized. `tokens` is in host memory; each token is in [0,
+  // table.rows).
   virtual void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) = 0;
-  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. May run in place. A null weight means all ones and is used
-  // with hyper-connections.
+  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. May run in place. A null weight means all ones, which
+  // models with hyper-connections use.
   virtual void rms_norm(const float* x, const float* weight, float eps, RowCount rows, int64_t dim, float* out) = 0;
-  // rms_norm() of each head of each row. x is [n_rows][n_heads][head_dim] with row_stride floats per row. A null weight
-  // means all ones.
+  // Applies rms_norm() to each head of each row, in place. x is [n_rows][n_heads][head_dim] with row_stride floats per
+  // row. A null weight means all ones.
   virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, RowCount rows, int n_heads,
                               int head_dim) = 0;
-  // rms_norm() of each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is
+  // Applies rms_norm() to each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is
   // [n_groups][dim].
   virtual void rms_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) = 0;
   // out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias, with mean and variance over the row. A null
   // weight means all ones; a null bias means no bias. May run in place.
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, RowCount rows, int64_t dim,
                           float* out) = 0;
-  // layer_norm() of each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is
+  // Applies layer_norm() to each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is
   // [n_groups][dim].
   virtual void layer_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups,
                                  int64_t dim) = 0;
   // x[row] += bias.
   virtual void add_bias(float* x, const float* bias, RowCount rows, int64_t dim) = 0;
-  // Multiplies one input by several matrices of equal `cols`. x is [n_rows][cols], dense. `use`: whether x is read
-  // again.
+  // Multiplies one input by several matrices of equal `cols`. x is [n_rows][cols], dense. `use` states whether x is
+  // read again.
   virtual void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows,
                       InputUse use = InputUse::kAgain) = 0;
   // Adds LoRA adapters to the results of matmuls: out[row] += B (scale * (A x[row])) for each target and each of its
-  // rows. Two targets with the same `out` must not have a row in common. `scratch` is backend memory for the sum over
-  // all targets of (number of rows) * rank floats.
+  // rows. Two targets with the same `out` must not have a row in common. `scratch` is backend memory with room for the
+  // sum over all targets of (number of rows) * rank floats.
   virtual void add_adapters(std::span<const AdapterTarget> targets, float* scratch) = 0;
   // Applies RoPE to each head of x, [n_rows][n_heads][head_dim] with row_stride floats per row, at the row's position.
   virtual void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride,
@@ -232,25 +234,27 @@ class Operations {
   // absolute position. Then stores k and v into the pages of `layer`. The strides are floats between rows. With n_dims
   // 0, nothing is rotated. If k and v are null, only q is rotated and nothing is stored.
   virtual void rope_and_store(const RopeCall& call) = 0;
-  // Attention of each token over positions 0 up to its own, as limited by a sliding window or extended by
-  // Segment::seen_end. Keys and values come from the pages. Query head h uses KV head h / (n_heads / n_kv_heads).
+  // Computes the attention of each token over positions 0 up to its own. A sliding window limits this range, and
+  // Segment::seen_end extends it. Keys and values come from the pages. Query head h uses KV head h / (n_heads /
+  // n_kv_heads).
   virtual void attention(const AttentionCall& call) = 0;
-  // Batched matmul, for layers with latents (MLA), which not every backend supports (Requirement). x and out must not
-  // overlap.
+  // Computes a batched matmul, which layers with latents (MLA) use. Not every backend supports it (see Requirement). x
+  // and out must not overlap.
   virtual void batched_matmul(const BatchedMatmul& products, RowCount rows) = 0;
   // Completes the queries of MLA: to each head's projection into the value space, appends the last dimensions of the
   // head's query, as many as a latent row has after its value. Applies RoPE to these dimensions, and to the same
   // dimensions of `rows` in place, each row at its absolute position. Then stores `rows` into the pages of `layer`.
   // attention() over latents returns results of the value's size.
   virtual void rope_and_store_latents(const LatentsCall& call) = 0;
-  // Sparse-attention indexer: chosen[row] = the `most` positions up to the token's own with the largest sum over the
-  // heads of weight * max(0, q . key), in ascending order. Ties are resolved as a bounded heap that receives the
-  // positions in order would resolve them. Tokens with at most `most` positions are skipped. chosen: [n_rows][most]
-  // integers of 32 bits.
+  // Sparse-attention indexer: sets chosen[row] to the `most` positions, up to the token's own, for which the sum over
+  // the heads of weight * max(0, q . key) is largest. The positions are in ascending order. Ties are resolved in the
+  // same way as by a bounded heap that receives the positions in order. Tokens with at most `most` positions are
+  // skipped. `chosen` contains [n_rows][most] integers of 32 bits.
   virtual void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                                 float* chosen) = 0;
-  // Compressed attention only: never called on a backend that rejects the layer's latents. values and scores are dense,
-  // [n_rows][pool.width()]. out is [n_rows][pool.dim], written only in rows whose token completes a block.
+  // Pools blocks of positions into rows, for compressed attention. Never called on a backend that rejects the layer's
+  // latents. values and scores are dense, [n_rows][pool.width()]. out is [n_rows][pool.dim], written only in rows whose
+  // token completes a block.
   virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                            const float* values, const float* scores, float* out) = 0;
   // Stores the rows whose token completes a block in the cache. Overwrites `rows`.
@@ -275,7 +279,7 @@ class Operations {
   // x[row] += (weights[row * weight_stride] + offset) * y[row].
   virtual void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
                             RowCount rows, int64_t dim) = 0;
-  // Rescales x[row] to the L2 norm of y[row].
+  // Rescales x[row] so that its L2 norm equals that of y[row].
   virtual void rescale_to_norm(float* x, const float* y, RowCount rows, int64_t dim) = 0;
   // Gaussian top-k: x[row][i] = max(x[row][i] - cut, 0), where cut is the row's mean plus `deviations` times its sample
   // standard deviation.
@@ -327,9 +331,9 @@ class Operations {
 
   // Copies one page of all layers (copy-on-write for forked sequences).
   virtual void copy_page(KvCache& cache, int32_t from, int32_t to) = 0;
-  // Copy one page of all layers from and to host memory: KvCache::page_bytes bytes, whose layout depends only on the
-  // backend and on the cache shape, but not on the number of pages. read_page() waits for the operations that were
-  // submitted before it.
+  // Copy one page of all layers from and to a host buffer of KvCache::page_bytes bytes. The layout of the buffer
+  // depends only on the backend and on the cache shape, but not on the number of pages. read_page() waits for the
+  // operations that were submitted before it.
   virtual void read_page(const KvCache& cache, int32_t page, std::byte* host_to) = 0;
   virtual void write_page(KvCache& cache, int32_t page, const std::byte* host_from) = 0;
 

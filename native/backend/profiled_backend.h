@@ -18,7 +18,7 @@
 
 namespace monolith {
 
-// Sums over all calls of one operation so far.
+// Totals over all calls of one operation so far.
 struct OpFigures {
   std::string name;  // For example "attention". A matmul includes its shape: "matmul 2048 x 2560".
   uint64_t calls = 0;

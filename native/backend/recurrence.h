@@ -45,8 +45,8 @@ inline constexpr int kMaxTaps = 8;
 struct DeltaRule {
   int n_key_heads = 0, n_value_heads = 0;  // n_value_heads is a multiple of n_key_heads.
   int key_dim = 0, value_dim = 0;          // Sizes of one head.
-  // If true, value head i uses key head i mod n_key_heads. If false, each key head serves a run of consecutive value
-  // heads.
+  // If true, value head i uses key head i mod n_key_heads. If false, each run of n_value_heads / n_key_heads
+  // consecutive value heads uses the same key head.
   bool tiled = false;
   bool channel_decay = false;   // One decay per dimension of a key. Requires as many key heads as value heads.
   float norm_eps = 0;           // Lower bound of the norm that a vector is divided by.
@@ -121,7 +121,7 @@ struct TimeMix {
   bool delta = false;             // RWKV 7.
   int n_heads = 0, head_dim = 0;  // head_dim is a multiple of 16 and at most kMaxTimeMixDim.
   float norm_eps = 0;
-  // Backend memory. All vectors have width() values.
+  // These vectors are in backend memory and have width() values each.
   const float* decay_bias = nullptr;
   const float* bonus = nullptr;
   const float* norm_weight = nullptr;
@@ -151,8 +151,8 @@ struct TimeMixInputs {
   const float* value_mix = nullptr;
 };
 
-// Token shift: an input that is mixed with its difference from the previous token's (x of the same sequence), element
-// by element: out = x + difference * (mu + shift).
+// Token shift: x is mixed, element by element, with `difference`, which is the x of the sequence's previous token minus
+// x: out = x + difference * (mu + shift).
 struct ShiftedInput {
   const float* mu;               // Backend memory, [dim].
   const float* shift = nullptr;  // [n_rows][dim], or null for none.
@@ -162,10 +162,10 @@ struct ShiftedInput {
 // Pools each block of consecutive positions into one row, element by element (compressed attention of DeepSeek V4,
 // https://huggingface.co/deepseek-ai/DeepSeek-V4):
 //   out = sum over the block's rows of w value,   w = softmax over these rows of score + bias[position mod block]
-// With `overlap`, rows have 2 * dim elements: the second half belongs to the row's own block and the first half to the
-// next block, so 2 * block rows contribute to each result. The state covers the block that is being filled and, with
-// `overlap`, the next one. It consists of the largest score so far, the sum of weights relative to that score, and the
-// weighted sum of values: [block][these three][dim].
+// With `overlap`, input rows have 2 * dim elements: the second half belongs to the row's own block and the first half
+// to the next block, so 2 * block rows contribute to each result. The state covers the block that is being filled and,
+// with `overlap`, the next one. It consists of the largest score so far, the sum of weights relative to that score, and
+// the weighted sum of values: [block][these three][dim].
 struct BlockPool {
   int dim = 0, block = 0;
   bool overlap = false;

@@ -22,7 +22,8 @@ enum class MemoryFeature : uint8_t {
   kSharedPageSlots,  // Several layers of equal shape may share one slot of a page (LayerState::place).
 };
 
-// Matmul and attention of vision encoders in 16-bit integers (EncoderOperations::fixed16_*), with heads of this size.
+// Requires matmul and attention of vision encoders in 16-bit integers (EncoderOperations::fixed16_*), with heads of
+// this size.
 struct Fixed16Heads {
   int head_dim = 0;
 };
@@ -30,8 +31,8 @@ struct Fixed16Heads {
 // ALiBi (AttentionParams::max_alibi_bias).
 struct AlibiBias {};
 
-// Shapes and parameters must outlive the call of supports(). Recurrent operations and MoE layers are checked before
-// their weights are loaded, so weights may be null.
+// Referenced shapes and parameters must outlive the call to supports(). Recurrent operations and MoE layers are checked
+// before their weights are loaded, so weights may be null.
 using Requirement = std::variant<OperationKind,  // The operation itself, with any arguments.
                                  MemoryFeature,
                                  TensorType,                             // Matrices of this type.
@@ -41,7 +42,7 @@ using Requirement = std::variant<OperationKind,  // The operation itself, with a
                                  std::reference_wrapper<const StateSpace>, std::reference_wrapper<const TimeMix>,
                                  std::reference_wrapper<const Mixture>, Fixed16Heads, AlibiBias>;
 
-// Combines lambdas, one for each alternative of Requirement.
+// Combines lambdas, one per alternative of Requirement, into a single visitor.
 template <typename... Each>
 struct ForEach : Each... {
   using Each::operator()...;

@@ -14,7 +14,7 @@ struct StepInput;
 // and the number of vectors per row separately.
 class RowCount {
  public:
-  // A number of rows that is independent of the step's number of tokens. Operations over such a number of rows must not
+  // A number of rows that is independent of the step's number of tokens. Operations on such a number of rows must not
   // be part of a step that may be captured (StepInput::recordable).
   static constexpr RowCount fixed(int n) { return {n, false}; }
 

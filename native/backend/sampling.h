@@ -1,6 +1,7 @@
 // The sampling contract: how a token is chosen from a row of logits. Sampling runs on the host
 // (engine/sampling/sampler.h) or on a device that supports it (DeviceSampling::can_sample). The result is a pure
-// function of the task and has the same bits everywhere. Plain values; any thread.
+// function of the task and has the same bits everywhere. This file declares only plain values, which any thread may
+// use.
 //
 // The order is: bias and bans, penalties, constraint, temperature, top_k, top_p, min_p, draw. In detail:
 // 1. A row that contains a non-finite logit has no result.
@@ -36,7 +37,7 @@ inline constexpr float kBanBias = -100.0f;
 // best to have any weight, and 1/temperature stays far from overflow.
 inline constexpr float kGreedyTemperature = 1e-5f;
 
-// A token that occurs in the prompt or the output.
+// A token that occurs in the prompt or the output, to which penalties apply.
 struct UsedToken {
   int32_t token;
   int32_t generated;  // Occurrences in the output; 0 = only in the prompt.
@@ -56,8 +57,8 @@ struct SampleTask {
   float repetition_penalty = 1.0f, frequency_penalty = 0.0f, presence_penalty = 0.0f;
   std::span<const UsedToken> used = {};   // Each token at most once. Empty if no penalty is set.
   std::span<const int32_t> allowed = {};  // Ascending, without duplicates. Empty = every token is allowed.
-  // Alternative to `allowed`: one bit per token, in (n_vocab + 63) / 64 words. At least one bit is set; bits at n_vocab
-  // and above are clear.
+  // Alternative to `allowed`: a mask with one bit per token, in (n_vocab + 63) / 64 words. At least one bit is set;
+  // bits at n_vocab and above are clear.
   std::span<const uint64_t> mask = {};
   int32_t given = -1;  // A token to score: it is the result, without a draw. -1 = none. Not with a constraint.
   int n_top = -1;      // Logprobs to return: -1 = none, otherwise for the sampled token and the n_top best tokens.

@@ -10,14 +10,15 @@
 
 namespace monolith {
 
-// The data that the operations of one step refer to. Host memory that does not change until end_step().
+// The data to which the operations of one step refer. All spans are in host memory and must not change until end_step()
+// has returned.
 struct StepInput {
   const void* model;                    // Identifies the model of the step; part of the key of a CUDA graph.
   std::span<const int32_t> tokens;      // One token per row.
   std::span<const int32_t> logit_rows;  // Rows of `tokens` whose logits are computed, ascending.
   std::span<const std::span<const Segment>> segment_lists;  // Every segment list that the operations refer to.
   int max_rows;                                             // Capacity of the model's buffers, in rows.
-  // Whether the step may be captured in a CUDA graph: its operations depend only on this input and the model.
+  // Whether the step may be captured in a CUDA graph, because its operations depend only on this input and the model.
   bool recordable = true;
 
   // All tokens of the step.

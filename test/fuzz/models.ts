@@ -124,8 +124,8 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
 }
 
 /**
- * Any text that a model can generate, in any tool call syntax. The first byte selects the syntax, and the second
- * determines how the text is split.
+ * Fuzzes the parsing of text that a model might generate, in any tool call syntax. The first byte selects the syntax,
+ * and the second determines how the text is split.
  */
 export const tool_calls: Target = {
   seeds: syntaxes.flatMap((syntax, index) => {

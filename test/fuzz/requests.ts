@@ -251,7 +251,7 @@ export const completions = bodies(
   (body) => parseCompletion(body).content({ maxN: 8 }),
 );
 
-/** Text frames on the Responses WebSocket. After parsing, a message is handled like the body of a create request. */
+/** Fuzzes text frames on the Responses WebSocket. A parsed message is handled like the body of a create request. */
 export const socket: Target = {
   seeds: [
     { type: 'response.create', model: 'm', input: 'hi', stream_id: 'a.b', generate: false },

@@ -13,8 +13,9 @@ type Declared = abstract new (...of: never[]) => Error;
 
 const MAX_MESSAGE = 2_000;
 /**
- * Text that no client may see: addresses in this process, source locations, and directories on the host. Templates have
- * their own messages for calling a value that is not a function and for iterating over a value that is not a list.
+ * Matches text that no client may see: addresses in this process, source locations, and directories on the host.
+ * Templates have their own messages for calling a value that is not a function and for iterating over a value that is
+ * not a list.
  */
 const TELLS_TOO_MUCH =
   /0x7f[0-9a-f]{6}|node:internal|node_modules|file:\/\/|\.(?:ts|js|cc|h):\d+|Cannot read propert|(?<!something that )is not a function|(?<!' object )is not iterable|undefined \(reading/;

@@ -63,7 +63,7 @@ std::string vectors_path(const std::string& relative) {
 }  // namespace check
 
 namespace {
-// Sets the start value of the engine's clock. "max" is one hour before the largest representable time.
+// Sets the start value of the engine's clock in seconds. "max" means one hour before the largest representable time.
 void start_clock_at(const char* seconds) {
   using monolith::Clock;
   const Clock::duration at = std::strcmp(seconds, "max") == 0

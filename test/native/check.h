@@ -1,6 +1,6 @@
 // A minimal test harness: TEST(name) { ... CHECK(...) }. Each test executable prints TAP 14 to stdout and exits with
-// code 1 if a test failed. The argument is --list or a filter: a substring of the test's name or, if it contains a
-// slash, of the path of the test's file. An option before this argument, --clock=SECONDS or --clock=max, sets the start
+// code 1 if a test failed. The argument is --list or a filter. A filter is a substring of test names or, if it contains
+// a slash, of the paths of test files. An option before this argument, --clock=SECONDS or --clock=max, sets the start
 // value of the engine's clock.
 #pragma once
 
@@ -17,8 +17,8 @@ struct Test {
   int line;
 };
 bool add(const Test& test);
-// Records a failure; the test continues. These functions are marked cold to keep the code that builds the message,
-// which occurs thousands of times in tests, out of the hot path.
+// Records a failure; the test continues. These functions are marked cold, so that the compiler moves the code that
+// builds the message, which occurs thousands of times in tests, out of the hot path.
 [[gnu::cold]] void fail(const char* file, int line, const std::string& what);
 [[gnu::cold]] void fail(const char* file, int line, const char* what);
 void note(const std::string& text);  // Prints a TAP comment.

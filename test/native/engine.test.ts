@@ -1,4 +1,4 @@
-// Runs the engine's native tests. Tests that depend on time run a second time with a clock that starts near its
+// Runs the engine's native tests. Tests that depend on time are run a second time with a clock that starts near its
 // maximum. clocks.slow.ts runs all engine tests with several clocks.
 import { runNative } from './executables.js';
 

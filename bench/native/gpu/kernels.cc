@@ -211,8 +211,8 @@ class Kernels {
     else
       results_.left_out.push_back("cuBLASLt: " + (library ? alone.error() : library.error()).message);
   }
-  // Times the same matmul with cuBLASLt in two ways: as the engine uses cuBLASLt, which includes unpacking the weights
-  // and converting the activations, and on its own, with inputs that are already in the library's layout.
+  // Times the same matmul with cuBLASLt in two ways: once as the engine uses cuBLASLt, including unpacking the weights
+  // and converting the activations, and once with inputs that are already in the library's layout.
   void time_library(const DenseScratch& scratch, const std::string& name,
                     const std::vector<std::unique_ptr<Matrix>>& weights, const float* x, float* out, int64_t n,
                     double bytes) {
@@ -225,7 +225,8 @@ class Kernels {
       library_->convert(scratch, x, cols, n);
       done &= library_->multiply(scratch, target, n) == rows;
     });
-    // Packed weights are passed without conversion. The result is meaningless, but the time is the same.
+    // The weights are passed in their packed form, without conversion. The result is meaningless, but the run time is
+    // the same.
     const double alone = time_calls(runtime_, options_, n_sets, [&](int i) {
       const auto& matrix = static_cast<const CudaMatrix&>(*weights[static_cast<size_t>(i % n_sets)]);
       done &= alone_->multiply({rows, n, cols, rows, matrix.data(), scratch.activations(), out, false});
@@ -329,7 +330,8 @@ class Kernels {
       rope_and_store(runtime_, rope, factors,
                      {&sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0), KvType::kF16});
     });
-    // q and k are read and written, and v is read, all as float32. The KV cache stores k and v with 16 or 8 bits.
+    // q and k are read and written, and v is read, all as float32. The KV cache stores the elements of k and v in 16 or
+    // 8 bits each.
     const int64_t stored = cache.shape.type == KvType::kF16 ? 4 : 2;
     const auto bytes = static_cast<double>(rows * (8 * (q_width + kv_width) + 4 * kv_width + stored * kv_width));
     note({"rope", name, rows, seconds, bytes, 0, Unit::kNone});

@@ -63,7 +63,7 @@ float* floats(cuda::Runtime& runtime, int64_t n) {
 
 float* random_floats(cuda::Runtime& runtime, int64_t n, float deviation, uint64_t seed) {
   float* const to = floats(runtime, n);
-  // Repeats a run of random numbers whose length is not a multiple of any row length, so rows differ.
+  // Repeats one sequence of random numbers. Its length is not a multiple of any row length, so rows differ.
   std::vector<float> run(static_cast<size_t>(std::min<int64_t>(n, 4194301)));
   Random random(seed);
   for (float& value : run) value = random.number(deviation);

@@ -37,8 +37,8 @@ inline double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// The arithmetic unit that limits a kernel in addition to memory: none, or the matrix unit with 16-bit or 8-bit
-// operands.
+// The arithmetic unit that may limit a kernel's speed, besides the memory bandwidth: none, or the matrix unit with
+// 16-bit or 8-bit operands.
 enum class Unit : uint8_t { kNone, kHalf, kByte };
 
 struct KernelResult {
@@ -85,7 +85,8 @@ class Random {
     state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
     return state_;
   }
-  // Returns an approximately normally distributed number with this standard deviation: the sum of four uniform numbers.
+  // Returns an approximately normally distributed number with standard deviation `deviation`: the scaled sum of four
+  // uniform numbers.
   float number(float deviation) {
     const uint64_t bits = next();
     float sum = 0;
@@ -105,9 +106,8 @@ std::vector<std::byte> random_blocks(TensorType type, size_t n, uint64_t seed);
 float* random_floats(cuda::Runtime& runtime, int64_t n, float deviation, uint64_t seed);
 float* floats(cuda::Runtime& runtime, int64_t n);
 
-// Returns the median time of `call(i)` in seconds. `i` counts the calls; `sets` is the number of input sets that the
-// calls cycle through. Many calls are captured in a CUDA graph and replayed, so that the host's launch overhead is not
-// measured.
+// Returns the median time of `call(i)` in seconds. `i` is the index of the call; the calls cycle through `sets` sets of
+// inputs. Many calls are captured in a CUDA graph and replayed, so that the host's launch overhead is not measured.
 double time_calls(cuda::Runtime& runtime, const Options& options, int sets, const std::function<void(int)>& call);
 
 void measure_kernels(const Options& options, const Clock& clock, Results& results);

@@ -35,7 +35,7 @@ std::vector<float> read(Runtime& runtime, const float* from, size_t n) {
   return values;
 }
 
-// Returns the number of distinct experts that these router logits select across all tokens.
+// Returns how many distinct experts these router logits select across all tokens.
 int experts_in_use(const std::vector<float>& logits, const MixtureShape& shape) {
   const auto n = static_cast<size_t>(shape.n_experts);
   std::vector<bool> used(n);
@@ -86,8 +86,8 @@ void measure_kind(Runtime& runtime, const Options& options, const Clock& clock, 
       results.left_out.push_back(name + ": out of time");
       break;
     }
-    // Number of token ranges that the calls cycle through. Each range selects different experts, so the weights come
-    // from memory rather than from the cache.
+    // Number of token ranges that successive calls cycle through. Each range selects different experts, so the weights
+    // are read from memory rather than from the L2 cache.
     const int places = std::min(most / n, 64);
     const double seconds = time_calls(runtime, options, places, [&](int i) {
       const int64_t row = int64_t{i % places} * n;

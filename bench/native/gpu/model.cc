@@ -31,7 +31,7 @@ class RandomModel {
   RandomModel(const Shape& shape, TensorType wanted) {
     const TensorType type = wanted == TensorType::kF8E4M3 ? TensorType::kBF16 : wanted;
     list(shape, type);
-    // The tensor data repeats after this many bytes, a multiple of both the page size and the block size.
+    // Period in bytes after which the tensor data repeats. A multiple of both the page size and the block size.
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t least = std::lcm(page, static_cast<size_t>(traits_of(type).block_bytes));
     period_ = (size_t{32} << 20) / least * least;
@@ -213,7 +213,7 @@ class ModelBench {
                            static_cast<double>(backend_->matrix_bytes(type, shape.vocabulary, shape.embedding));
     what_ = {name, "", 0, 0, way.recording, way.invariant, way.early_launch, 0, weights, 0};
     read_prompt(prompt, prefill);
-    // Fill each stream's pages with copies of the prompt's pages, so that keys and values have realistic magnitudes.
+    // Fill each stream's KV pages with copies of the prompt's pages, so that keys and values have realistic magnitudes.
     for (int i = 0; i < most; ++i)
       for (int page = 0; page < pages_each_; ++page)
         backend_->copy_page(model_->kv(), (i * 7 + page) % prompt_pages, prompt_pages + i * pages_each_ + page);

@@ -14,8 +14,8 @@
 namespace monolith {
 namespace {
 
-// Broadcasts four bytes to every lane. Written in inline assembly because GCC 12 does not fold the broadcast into the
-// instruction's memory operand.
+// Broadcasts four bytes to every 32-bit lane. Written in inline assembly because GCC 12 does not fold the broadcast
+// into the instruction's memory operand.
 template <typename T>
 [[gnu::always_inline]] inline __m512i broadcast_four_bytes(const T* at) {
   __m512i all;
@@ -23,7 +23,7 @@ template <typename T>
   return all;
 }
 
-// Returns a mask of the first `count` of 16 lanes; all lanes if count is 16 or more.
+// Returns a mask that selects the first `count` of 16 lanes, or all lanes if count is 16 or more.
 [[gnu::always_inline]] inline __mmask16 first_lanes(int count) {
   return count >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1u << count) - 1);
 }

@@ -16,8 +16,8 @@
 namespace monolith {
 namespace {
 
-// Upper limit on the number of threads, above any machine's core count: a typo in the settings must not start a million
-// threads.
+// Upper limit on the number of threads, larger than any machine's core count. Prevents a typo in the settings from
+// starting a million threads.
 constexpr int kMaxThreads = 1024;
 
 constexpr int64_t kEmbedGrain = 4;
@@ -142,7 +142,8 @@ Status CpuBackend::reserve(int max_rows, int64_t max_cols, int max_context, int 
 
 void CpuBackend::embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) {
   const CpuMatrix& matrix = static_cast<const CpuMatrix&>(table);
-  // A row takes a few microseconds, so splitting the work across threads is worthwhile for prefill but not for decode.
+  // Processing one row takes a few microseconds, so splitting the work across threads is worthwhile for prefill but not
+  // for decode.
   pool_.parallel_for(rows.value(), kEmbedGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) matrix.dequantize_row(tokens[row], out + row * matrix.cols);
   });

@@ -28,7 +28,8 @@ std::vector<CpuIsa> available_cpu_isas();   // Instruction sets that this proces
 
 struct CpuBackendOptions {
   int threads = 0;  // 0 = one thread per core.
-  // "auto" or a name from cpu_isa_name(). An instruction set that is not available is an error (kInvalidArgument).
+  // "auto" or a name from cpu_isa_name(). Naming an instruction set that is not available is an error
+  // (kInvalidArgument).
   std::string_view isa = "auto";
   Arithmetic arithmetic = Arithmetic::kProduction;
 };

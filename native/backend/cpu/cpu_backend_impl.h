@@ -83,7 +83,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   void attention(const AttentionCall& call) override;
   void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& kv_cache,
                         float* chosen) override;
-  // Work is split by elements. A thread processes all rows of its part in order.
+  // Work is split by elements. Each thread processes its elements of all rows, in row order.
   void pool_blocks(const BlockPool& blocks, std::span<const Segment> segments, const LayerSlots& state,
                    const float* values, const float* scores, float* out) override;
   void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows,
@@ -153,7 +153,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
 
  private:
   void attend_to_blocks(const AttentionCall& call);
-  // Computes attention over the rows of `layer`, which need not be a layer of the KV cache.
+  // Computes attention over the keys and values in `layer`, which need not be a layer of the KV cache.
   void attend(const AttentionCall& call, const CpuKvCache::Layer& layer);
   int tile_threads() const {
     // Tile kernels do not multiply F32.

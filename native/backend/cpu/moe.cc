@@ -14,8 +14,8 @@ namespace monolith {
 namespace {
 
 // Tuning constants, as in matmul.cc. kPanelBytes: weights that stay in the L2 cache while several tiles of rows use
-// them. kStreamBytes: a contiguous range of weights that a single tile streams. kPiecesPerThread: tasks per thread.
-// kWorkAlone and kPackAlone: amounts of work below which a single thread is faster.
+// them. kStreamBytes: a contiguous range of weights that a single tile streams. kPiecesPerThread: minimum number of
+// tasks per thread. kWorkAlone and kPackAlone: amounts of work below which a single thread is faster.
 constexpr int64_t kPanelBytes = 512 * 1024;
 constexpr int64_t kStreamBytes = 32 * 1024;
 constexpr int64_t kPiecesPerThread = 4;
@@ -86,7 +86,7 @@ void CpuMixture::choose_largest(const float* by, int n, int32_t* best) const {
   const int n_used = shape_.n_used;
   int kept = 0;
   for (int32_t expert = 0; expert < n; ++expert) {
-    // A NaN is accepted only while the list is not full yet.
+    // A comparison with NaN is false, so a NaN is added only while the list is not full yet.
     if (kept == n_used && !(by[expert] > by[best[kept - 1]])) continue;
     int at = kept < n_used ? kept++ : n_used - 1;
     for (; at > 0 && by[expert] > by[best[at - 1]]; --at) best[at] = best[at - 1];
@@ -172,8 +172,8 @@ void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
       weights[i] = scores[best[i]];
       sum += weights[i];
     }
-    // All scores may underflow to 0. With chunks, the scores are small if the logits of all chunks are small.
-    // kMinChunkSum is the same limit as in llama.cpp.
+    // The lower limit avoids a division by zero if all scores underflow to 0. With several experts per chunk, scores
+    // can be small because the logits of all chunks are small. kMinChunkSum is the same limit as in llama.cpp.
     constexpr float kMinChunkSum = 0x1p-14f;
     const float least = router.experts_per_chunk > 1 ? kMinChunkSum : std::numeric_limits<float>::min();
     sum = router.normalized ? std::max(sum, least) : 1.0f;
@@ -193,7 +193,7 @@ void CpuMixture::arrange(const Mixture& mixture, int n_rows) {
     if (first_slot_[expert + 1] > 0) active_.push_back(expert);
     first_slot_[expert + 1] += first_slot_[expert];
   }
-  // Uses first_slot_ to hold each expert's next free slot, and restores it below.
+  // Until it is restored below, first_slot_ holds each expert's next free slot.
   for (int64_t i = 0; i < n_slots; ++i) {
     const int32_t slot = first_slot_[chosen_[i]]++;
     slot_of_[i] = slot;
@@ -266,8 +266,8 @@ struct CpuMixture::Product {
     const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
     const int type = panel_type_index(matrix.layout().type);
     const bool pairs = mixture.kernels_of_[expert] == KernelKind::kPair;
-    // While the first rows are multiplied by two panels, the kernels prefetch the next two panels, because pair kernels
-    // do not prefetch anything else.
+    // While the first rows are multiplied by two panels, the next two panels are prefetched through PanelTile::ahead,
+    // because pair kernels do not prefetch anything on their own.
     const auto panel_lines = static_cast<int64_t>(matrix.layout().records / kLineBytes);
     const int64_t blocks = std::max<int64_t>(cols / 32, 1);  // At least 1, because `cols` may be 16.
     const int next_lines = static_cast<int>((2 * panel_lines + blocks - 1) / blocks);
@@ -377,8 +377,8 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   const MatmulTarget both[] = {{mixture.gate, gate_, n_ff, mixture.gate_bias},
                                {mixture.up, gateless ? gate_ : up_, n_ff, mixture.up_bias}};
   const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
-  // With a single row, all slots have the same packed input, because each slot is a separate tile. Not shared if an
-  // expert may run twice for a token.
+  // With a single row, every slot has the same packed input, and each slot is a tile of its own, so the packed input is
+  // shared. It is not shared if the same expert may run twice for a token.
   const bool shared_lines = n_rows == 1 && mixture.router.experts_per_chunk == 1;
   const int packed_slots = shared_lines ? 1 : n_slots;
   for_slots(packed_slots, n_embd, [&](int slot) {

@@ -28,11 +28,11 @@ struct OpKernels;
 
 class CpuMixture {
  public:
-  // tile_scratch: per-thread memory in which tile kernels expand weights.
+  // tile_scratch: the memory of each thread in which tile kernels expand weights.
   CpuMixture(const MatmulKernels& matmul, const OpKernels& ops, ThreadPool& pool, const MatmulScratch& tile_scratch)
       : matmul_(matmul), ops_(ops), pool_(pool), tile_scratch_(tile_scratch) {}
 
-  // Bytes that reserve() allocates; 0 if there are no experts.
+  // Number of bytes that reserve() allocates; 0 if there are no experts.
   static size_t bytes_for(int max_rows, const MixtureShape& shape);
   // Errors: kInvalidArgument (more experts per token than experts in total, or sizes that are not multiples of
   // kExpertRowMultiple), kOutOfMemory.
@@ -45,7 +45,7 @@ class CpuMixture {
   struct Product;
   // Selects the experts for one row and computes their weights.
   void choose(const Mixture& mixture, const float* logits, int row);
-  // Sets `best` to the indices of the largest of the `n` values in `by`, in descending order of value.
+  // Sets `best` to the indices of the n_used largest of the `n` values in `by`, in descending order of value.
   void choose_largest(const float* by, int n, int32_t* best) const;
   void score(const Router& router, const float* logits, int n, float* scores) const;
   // Group-limited routing: sets the selection scores of experts outside the best groups to minus infinity. `sums` is
@@ -54,7 +54,7 @@ class CpuMixture {
   // Assigns slots to the (row, expert) pairs, chooses each expert's kernels, and splits its rows into tiles.
   void arrange(const Mixture& mixture, int n_rows);
   void pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const;
-  // shared_lines: every slot reads the packed input of slot 0.
+  // If shared_lines is set, every slot reads the packed input of slot 0.
   void multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols, bool shared_lines);
   // Calls fn(i) for 0 <= i < n, on several threads if that is faster. `values` is the number of values that one call
   // processes.

@@ -77,7 +77,7 @@ class CudaBackend final : public Backend {
   }
   size_t overhead_bytes(int n_layers) const override {
     const size_t nodes = kNodesOfLayer * static_cast<size_t>(n_layers) + kNodesBeside;
-    // Each batch size can be captured with and without split attention rows.
+    // For each batch size there can be two graphs: one with and one without tokens whose attention is split.
     const size_t recordings = options_.recording ? 2 * CudaGraphCache::n_sizes() : 0;
     return kCodeBytes + kScratchAllocations * kAllocationPiece + recordings * nodes * kNodeBytes;
   }
@@ -422,8 +422,8 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  // Opens cuBLASLt. Allowed only without batch invariance, because the library's summation order depends on the number
-  // of columns.
+  // Opens cuBLASLt. Allowed only without batch invariance, because the order of the library's sums depends on the
+  // number of columns.
   Status open_library() {
     const bool any = options_.cublaslt == "auto";
     if (options_.invariant && !any && !options_.cublaslt.empty())
@@ -445,14 +445,14 @@ class CudaBackend final : public Backend {
            (failures > 0 ? ", failed " + std::to_string(failures) + " times" : "");
   }
 
-  // Returns the runtime on which to launch an operation. Runs the deferred operations first.
+  // Returns the runtime with which to launch an operation, after running the deferred operations.
   Runtime& now() {
     pending_.flush();
     return *runtime_;
   }
 
   static int rows_reserved(int max_rows) { return std::max(max_rows, 1); }
-  // The largest matmul input, in columns (tokens).
+  // The maximum number of columns (tokens) of a matmul input.
   static int64_t most_columns(int max_rows, const MixtureShape& mixture) {
     return std::max<int64_t>(rows_reserved(max_rows), CudaMixture::most_columns(rows_reserved(max_rows), mixture));
   }
@@ -472,8 +472,8 @@ class CudaBackend final : public Backend {
     return padded > 0 && padded <= std::min(input.max_rows, max_rows_);
   }
 
-  // The number of rows that a kernel computes. In a captured step, this is the graph's full number of rows, so that the
-  // graph can be replayed for more tokens than the captured step had.
+  // Returns the number of rows that a kernel computes. In a captured step, this is the graph's full number of rows, so
+  // that the graph can be replayed for more tokens than the captured step had.
   int padded(RowCount rows) const {
     if (steps_.rows() == 0) return rows.value();
     if (!rows.is_whole_step()) refuse_in_graph("computes " + std::to_string(rows.value()) + " rows");
@@ -497,7 +497,7 @@ class CudaBackend final : public Backend {
   RowList list_of(std::span<const Segment> segments) {
     if (const RowList* known = tables_.find(segments)) return *known;
     refuse_in_graph("refers to segments that are not part of the step");
-    // All lists sent this way share one buffer, so the RoPE angles of the previous list are invalid.
+    // All lists uploaded by send_list() share one buffer, so the RoPE angles of the previous list are invalid.
     ropes_.begin_step();
     return tables_.send_list(segments);
   }

@@ -23,8 +23,8 @@ struct CudaBackendOptions {
   // Programmatic dependent launch on Hopper: a kernel starts while the previous kernel is still running, and itself
   // waits for its inputs.
   bool early_launch = true;
-  // NVIDIA's cuBLASLt, used for large GEMMs when `invariant` is off. "auto" uses the installed library if there is one,
-  // any other value is a path, and an empty string disables cuBLASLt.
+  // NVIDIA's cuBLASLt, used for large GEMMs when `invariant` is off. "auto" means the installed library, if there is
+  // one. An empty string disables cuBLASLt. Any other value is the path of the library.
   std::string cublaslt = {};
   bool fused = true;  // Fuse operations into shared kernels where possible. The bits are the same; off for comparison.
   bool wgmma = true;  // Use Hopper's warpgroup matrix instructions (wgmma) if the device has them.

@@ -18,8 +18,9 @@ namespace monolith::cuda {
 enum class RecordingOutcome : uint8_t { kRecorded, kRefused, kNoMemory };
 
 // Decides when steps of one batch size are captured as a CUDA graph, and when a failed capture is retried. Programmatic
-// dependent launch can make a capture fail, so the next attempt disables it. If that attempt fails too, or memory is
-// short, retries back off exponentially. Retries never stop, because memory may become free again.
+// dependent launch can make a capture fail, so the next attempt disables it. If that attempt also fails, or if there is
+// not enough memory, the delay before the next attempt doubles each time. Retries never stop, because memory may become
+// free again.
 class RecordingTries {
  public:
   // Bounds of the retry delay, counted in steps of this batch size.
@@ -32,7 +33,7 @@ class RecordingTries {
     --wait_;
     return false;
   }
-  // Returns whether the next attempt may use programmatic dependent launch.
+  // Returns whether the next attempt to capture may use programmatic dependent launch.
   bool early() const { return early_; }
 
   void note(RecordingOutcome outcome) {
@@ -62,7 +63,7 @@ class CudaGraphCache {
 
   // Discards all graphs. They refer to scratch memory that is about to be freed.
   void forget() { steps_.clear(); }
-  // Aborts the capture of a step that failed.
+  // Aborts the capture because the step failed.
   void drop();
   // Starts a step of `rows` decode tokens of one model. `rows` is 0 for steps that are not captured. `has_splits`:
   // whether any token's context is split over several warps, which requires an additional attention kernel. Returns

@@ -23,8 +23,8 @@ Result result_of(const PendingAttention& attention) {
 Result result_of(const PendingHeads&) { return {}; }
 Result result_of(std::monostate) { return {}; }
 
-// Returns whether a kernel of this operation can write its result in the given matmul input format, and in float32 as
-// well if `keeps` is set.
+// Returns whether a kernel of this operation can write its result in the given matmul input format, and, if `keeps` is
+// set, also in float32.
 bool writes(const PendingNorm& norm, InputForm, bool) { return norm_form(norm.dim) == NormForm::kQuads; }
 bool writes(const PendingGate& gate, InputForm, bool) { return gate.dim % 4 == 0; }
 bool writes(const PendingAttention& attention, InputForm form, bool keeps) {

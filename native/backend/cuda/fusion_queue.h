@@ -1,7 +1,7 @@
-// Defers an operation until the next one is known, so that kernels can be fused. An operation whose output is the input
-// of the next matmul is held back and then runs in the same kernel as the conversion of the matmul's input. If any
-// other operation comes first, the held operation runs by itself, so operations take effect in the order of the calls.
-// The bits are the same either way.
+// Defers an operation until the next one is known, so that kernels can be fused. An operation whose output may be the
+// input of the next matmul is deferred. It then runs in the same kernel as the conversion of the matmul's input. If any
+// other operation comes first, the deferred operation runs by itself, so operations take effect in the order of the
+// calls. The bits are the same either way.
 //
 // Owned and used by the engine thread. Never allocates.
 #pragma once
@@ -60,9 +60,9 @@ struct Fusion {
   bool operator==(const Fusion&) const = default;
 };
 
-// Chooses the fusion of a deferred operation with the matmuls of `targets`, which read the n_rows rows at `x`. `use`:
-// whether these matmuls are the last to read `x`. Fuses only if `x` is the operation's output, all targets read the
-// same input format, and a kernel can write that format.
+// Chooses how a deferred operation is fused with the matmuls of `targets`, which read the n_rows rows at `x`. `use`
+// states whether these matmuls are the last operations to read `x`. Fuses only if `x` is the operation's output, all
+// targets read the same input format, and a kernel can write that format.
 Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarget> targets, const float* x, int n_rows,
                   InputUse use);
 
@@ -79,7 +79,7 @@ class FusionQueue {
   void hold(const PendingOperation& operation);
   // Runs the deferred operations. Call before anything else is launched, copied or waited for.
   void flush();
-  // Discards the deferred operations of a step that failed.
+  // Discards the deferred operations after a step has failed.
   void drop() { operation_ = before_ = {}; }
   // Implements Backend::matmul, fused with the deferred operation if possible and after it otherwise.
   void matmul(const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows,

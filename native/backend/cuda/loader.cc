@@ -8,7 +8,7 @@
 namespace monolith::cuda {
 namespace {
 
-// Enough threads to read the page cache faster than a device accepts data.
+// This many threads read the page cache faster than a device accepts data.
 constexpr int kMaxThreads = 8;
 
 }  // namespace

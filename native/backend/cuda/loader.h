@@ -18,7 +18,7 @@ class Loader {
  public:
   static constexpr size_t kPieceBytes = size_t{8} << 20;
 
-  // Chunk sizes other than the default are for tests.
+  // Only tests use chunk sizes other than the default.
   explicit Loader(Runtime& runtime, size_t piece_bytes = kPieceBytes) : runtime_(runtime), usual_bytes_(piece_bytes) {}
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -29,11 +29,11 @@ class Loader {
   // Allocates the two page-locked chunks, which are kept for the loader's lifetime. Call start() before anything else.
   Status start();
   // Ends loading. Waits for the device, because a later kernel may read weights before the preceding kernel has
-  // finished (launch.h), and frees the threads and the device memory that only send() needs.
+  // finished (launch.h), and frees the threads and the device memory, which only send() needs.
   Status rest();
 
-  // Sends `rows` rows of `row_bytes` bytes each in chunks whose row count is a multiple of `together` (except the
-  // last). For each chunk send() calls:
+  // Sends `rows` rows of `row_bytes` bytes each in chunks whose row count is a multiple of `together` (except for the
+  // last chunk). For each chunk, send() calls:
   //   fill(first, n, host)      writes rows first .. first + n to page-locked memory; called on several threads
   //   use(first, n, staging)    launches the kernels that read the rows on the device; `n` is the whole chunk
   // When send() returns, every row has been read from the file, but the device may still be working.
@@ -76,7 +76,7 @@ class Loader {
   // Creates the threads and allocates staging buffers for chunks of `bytes` bytes.
   Status prepare(size_t bytes);
   Status resize(size_t bytes);
-  // Returns the next chunk in turn after waiting until the device no longer reads it.
+  // Waits until the device no longer reads the chunk whose turn it is, and returns this chunk.
   Piece& next();
 
   Runtime& runtime_;

@@ -21,7 +21,7 @@ struct Sums {
   float largest[kRowWarps];
 };
 
-// Returns the sum of `value` over all threads of the block, to every thread.
+// Returns to every thread the sum of `value` over all threads of the block.
 MONOLITH_DEVICE float block_sum(float value, Sums& shared) {
   value = warp_sum(value);
   if (lane_id() == 0) shared.of_warp[warp_id()] = value;
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kRowThreads) rms_norm_quads_kernel(const Float
 }
 
 // Layer norm: computes the mean first, then the squared deviations. A null `weight` means all ones; a null `bias` means
-// no bias. `weight` has n_weights rows, which consecutive rows of x use in turn.
+// no bias. `weight` has n_weights rows; row i of x uses row i % n_weights of it.
 __global__ void __launch_bounds__(kRowThreads)
     layer_norm_kernel(const float* x, const float* weight, unsigned n_weights, const float* bias, float eps,
                       int64_t dim, float* out) {
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// One warp per head; blockIdx.x is the row.
+// Launched with one warp per head; blockIdx.x is the row.
 constexpr int kHeadWarps = 4;
 __global__ void __launch_bounds__(kHeadWarps* kWarp)
     rms_norm_heads_kernel(float* x, int64_t row_stride, const float* weight, int64_t weight_stride, float eps,
@@ -176,8 +176,8 @@ __global__ void __launch_bounds__(kThreads)
   if (i < count) out[i] = gate_with(gating, gate[i], up[i]);
 }
 
-// Returns four gated values of a row of `quads` groups of four, or zeros beyond the row's end. Also stores them to
-// `out` unless `out` is null.
+// Returns four gated values, starting at value 4 * at, of a row of `quads` groups of four; beyond the row's end,
+// returns zeros. Unless `out` is null, also stores the values there.
 MONOLITH_DEVICE Floats4 gated_quad(const Gating& gating, const Floats4* gate, const Floats4* up, int64_t row, int quads,
                                    int at, Floats4* out) {
   if (at >= quads) return {0, 0, 0, 0};
@@ -187,8 +187,8 @@ MONOLITH_DEVICE Floats4 gated_quad(const Gating& gating, const Floats4* gate, co
   return result;
 }
 
-// bfloat16 output with one thread per 8 values: a warp reads 128 bytes of each of 8 rows and writes 4 runs of 128
-// bytes.
+// Gating with bfloat16 output and one thread per 8 values: a warp reads 128 bytes of each of 8 rows and writes 4 runs
+// of 128 bytes.
 constexpr int kPieces = kThreads / 8;
 __global__ void __launch_bounds__(kThreads)
     gated_pieces_kernel(Gating gating, const Floats4* gate, const Floats4* up, int n_rows, int quads, Floats4* out,
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kThreads)
   *piece_place(input.data, input.column_groups, row, piece) = {low.x, low.y, high.x, high.y};
 }
 
-// 8-bit output with one thread per four values.
+// Gating with 8-bit output and one thread per four values.
 __global__ void __launch_bounds__(kThreads) gated_blocks_kernel(Gating gating, const Floats4* gate, const Floats4* up,
                                                                 int quads, Floats4* out, ProductInput input) {
   start_after_inputs();
@@ -213,8 +213,8 @@ __global__ void __launch_bounds__(kThreads) gated_blocks_kernel(Gating gating, c
   put_quad<InputForm::kInt8>(input, row, at, result, 1.0f);
 }
 
-// binary16 output with one block per row. The row's largest magnitude is needed first, so all values are computed
-// twice.
+// Gating with binary16 output and one block per row. The row's largest magnitude is needed first, so all values are
+// computed twice.
 __global__ void __launch_bounds__(kRowThreads) gated_row_kernel(Gating gating, const Floats4* gate, const Floats4* up,
                                                                 int quads, Floats4* out, ProductInput input) {
   start_after_inputs();
@@ -375,8 +375,8 @@ auto norm_kernel(InputForm form) {
 
 }  // namespace
 
-// Each form has its own summation order, so the form must depend only on the row length. Alignment need not be checked:
-// all buffers are aligned, so rows of a suitable length are aligned too.
+// Each NormForm has its own summation order, so the choice of the form must depend only on the row length. Alignment
+// need not be checked: all buffers are aligned, so rows of a suitable length are also aligned.
 NormForm norm_form(int64_t dim) {
   return dim % 4 == 0 && dim <= int64_t{kQuads} * 4 * kRowThreads ? NormForm::kQuads : NormForm::kPlain;
 }

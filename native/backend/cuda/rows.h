@@ -17,8 +17,8 @@ enum class NormForm : uint8_t {
 };
 NormForm norm_form(int64_t dim);
 
-// `x`, `weight` and `out` must be 16-byte aligned if `dim` is a multiple of four. If an `input` is given, which
-// requires NormForm::kQuads, the kernel also writes the rows there in the matmul's input format. `out` may then be
+// `x`, `weight` and `out` must be 16-byte aligned if `dim` is a multiple of four. If `input` has a format, which
+// requires NormForm::kQuads, the kernel also writes the rows to `input`, in that matmul input format. `out` may then be
 // null.
 void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out,
               const ProductInput& input = {});

@@ -18,7 +18,7 @@ struct Sizes {
 
 constexpr size_t kHeaderNumbers = sizeof(AttentionHeader) / sizeof(int32_t);
 constexpr size_t kSegmentNumbers = sizeof(DeviceSegment) / sizeof(int32_t);
-// Entries per token of a segment that supplies its own RoPE positions.
+// Number of entries per token for segments that supply their own RoPE positions.
 constexpr size_t kRopeNumbers = sizeof(RopePosition) / sizeof(int32_t);
 // Every table starts at a multiple of 16 bytes.
 constexpr size_t aligned(size_t numbers) { return (numbers + 3) / 4 * 4; }
@@ -45,8 +45,8 @@ Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
               n_lists * (AttentionPlanner::most_numbers(max_rows) + kRopeNumbers * rows)};
 }
 
-// Size of the buffer for row numbers that are not part of the step's own tables (Operations::gather_rows). It bounds
-// the row numbers of one operation and the total in flight.
+// Size of the buffer for row numbers that are not part of the step's own tables (Operations::gather_rows). It limits
+// the number of row numbers per operation and the total number in flight.
 constexpr size_t kNumbersOfRow = 16, kMinNumbers = 256;
 size_t extra_numbers(int max_rows) {
   return std::max(kNumbersOfRow * aligned(static_cast<size_t>(max_rows)), kMinNumbers);
@@ -66,7 +66,8 @@ struct StepTables::Cursor {
   size_t pages_begin;
   size_t n_pages = 0;  // Page-table entries used so far.
   size_t capacity;
-  // Page tables placed so far. The lists of one step mostly use the same page tables, in the same order.
+  // The page tables that have been placed in the upload so far. The lists of a step mostly use the same page tables, in
+  // the same order.
   std::vector<Table>& known;
   size_t next_known = 0;
 };
@@ -215,7 +216,7 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
   }
   const std::span<Sent> sent = std::span(sent_).first(n_sent_);
   has_splits_ = std::ranges::any_of(sent, [](const Sent& one) { return one.list.has_splits; });
-  // All lists share one flag, because a captured step is selected by a single flag.
+  // All lists get the same flag, because a captured step is selected by a single flag for the whole step.
   for (Sent& one : sent) one.list.has_splits = has_splits_;
   runtime_.upload(numbers_, staging_, (cursor.pages_begin + cursor.n_pages) * sizeof(int32_t));
 }
@@ -246,7 +247,8 @@ const int32_t* StepTables::send_numbers(const int32_t* host, int n) {
   if (count > room)
     throw std::runtime_error("an operation refers to " + std::to_string(n) + " rows, but the maximum is " +
                              std::to_string(room));
-  // The buffer is full. Wait for the device before reusing it, because earlier arrays may still be uploading or in use.
+  // If the buffer is full, wait for the device before reusing it, because earlier arrays may still be in transfer or in
+  // use.
   if (n_numbers_ + count > room) {
     runtime_.synchronize();
     n_numbers_ = 0;

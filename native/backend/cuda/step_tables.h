@@ -22,8 +22,8 @@ struct RowList {
   const AttentionHeader* work = nullptr;  // Device memory.
   int n_segments = 0;
   int n_rows = 0;
-  // Contents of the attention work lists. Captured steps have no tiles. `has_splits` is true if any list of the step
-  // has tokens whose context is split over several warps.
+  // What the attention work lists contain. In captured steps, there are no tiles. `has_splits` is true if any list of
+  // the step has tokens whose context is split over several warps.
   bool has_items = false, has_splits = false;
   int n_tiles = 0;
 };
@@ -43,18 +43,19 @@ class StepTables {
   // not fit.
   void send(const StepInput& input, int padded_rows, int32_t spare_page);
 
-  // Returns whether any list of the last step that was sent has attention rows split over several warps.
+  // Returns whether the most recently sent step has tokens whose context is split over several warps.
   bool has_splits() const { return has_splits_; }
   const int32_t* tokens() const { return tokens_; }  // Device memory.
-  // Returns the device copy of a list sent with the step, looked up by its host address; null if the list was not sent.
+  // Returns the device copy of a list that was sent with the step, looked up by the list's host address; null if the
+  // list was not sent.
   const RowList* find(std::span<const Segment> segments) const;
   const int32_t* find_tokens(const int32_t* host) const { return host == host_tokens_ ? tokens_ : nullptr; }
   const int32_t* find_logit_rows(const int32_t* host) const { return host == host_logit_rows_ ? logit_rows_ : nullptr; }
 
   // Uploads a list that was not sent with the step. Waits for the device.
   RowList send_list(std::span<const Segment> segments);
-  // Uploads an array of row numbers or token ids. Waits for the device only when the buffer for such arrays is full in
-  // this step. Throws std::runtime_error if `n` exceeds the maximum for one operation.
+  // Uploads an array of row numbers or token ids. Waits for the device only if the step's buffer for such arrays is
+  // full. Throws std::runtime_error if `n` exceeds the maximum for one operation.
   const int32_t* send_numbers(const int32_t* host, int n);
 
  private:

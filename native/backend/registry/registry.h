@@ -1,5 +1,5 @@
 // The backends of this build, by name. Models are loaded through this registry, so that no higher layer depends on a
-// particular backend. Safe on any thread.
+// particular backend. Safe to call from any thread.
 #pragma once
 
 #include <memory>
@@ -35,12 +35,13 @@ struct BackendKind {
   Result<std::unique_ptr<Backend>> (*create)(const BackendOptions& options, int device);
 };
 
-// All kinds, in the order in which "auto" tries them. Each link variant (backend/registry/) defines it.
+// All kinds, in the order in which "auto" tries them. cpu_only.cc and with_cuda.cc each define this function; a build
+// links one of them.
 std::span<const BackendKind> backend_kinds();
 
-// Whether make_backend() accepts this device name, whether or not such a device exists.
+// Whether make_backend() accepts this device name, even if no such device exists.
 bool is_device(std::string_view name);
-// The device names that is_device() accepts, for messages: "auto, cpu, cuda or cuda:N".
+// Returns a list of the device names that is_device() accepts, for messages: "auto, cpu, cuda or cuda:N".
 std::string device_names();
 
 // Creates the backend for options.device. "auto" selects the first kind that this machine can use. Returns the errors

@@ -118,8 +118,8 @@ TEST(limits_apply_with_both_versions_mounted) {
   CHECK_EQ(limits.memory_bytes, 4 * kMiB);
 }
 
-// A container without its own cgroup namespace: the path is that of the host, and only part of the hierarchy is
-// mounted.
+// Tests a container without its own cgroup namespace: the path of its cgroup is that of the host, and only part of the
+// hierarchy is mounted.
 TEST(a_group_path_is_relative_to_the_mounted_part) {
   const auto limit_with = [](const std::string& group, const std::string& top) {
     Root root;
@@ -142,7 +142,7 @@ TEST(free_memory_of_a_group_includes_reclaimable_page_cache) {
   root.write("/sys/fs/cgroup/a/b/memory.stat",
              "anon 4194304\nfile 2097152\ninactive_file 1048576\nactive_file 1048576\n");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 6 * kMiB);
-  // Limit and usage of the parent group "a", which is shared with other groups.
+  // Sets the limit and the usage of the parent group "a", which is shared with other groups.
   root.write("/sys/fs/cgroup/a/memory.max", "20971520").write("/sys/fs/cgroup/a/memory.current", "19922944");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 1 * kMiB);
   root.write("/sys/fs/cgroup/a/memory.current", "31457280");

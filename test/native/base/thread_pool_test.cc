@@ -137,7 +137,7 @@ TEST(thread_pool_idle_threads_use_no_cpu_time) {
     ThreadPool pool(3);
     if (in_step) pool.begin_step();
     meet(pool, 3);
-    // Longer than the threads spin and yield before parking.
+    // This is longer than the threads spin and yield before they park.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const std::clock_t before = std::clock();  // CPU time of all threads in this process.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -198,8 +198,8 @@ TEST(thread_pool_with_nodes_covers_every_index_once) {
   }
 }
 
-// A node's threads compute all of its tasks as long as they are not delayed: the threads of a node meet in each of its
-// tasks, so no thread is free for the tasks of another node.
+// A node's threads compute all of its tasks as long as they are not delayed: in this test, every task waits until all
+// four tasks are running, so no thread is free for the tasks of the other node.
 TEST(thread_pool_threads_take_the_tasks_of_their_own_node) {
   ThreadPool pool(4, two_nodes(2, 2));
   for (const bool runs : {false, true}) {
@@ -244,8 +244,8 @@ TEST(thread_pool_threads_help_other_nodes_when_theirs_is_done) {
   }
 }
 
-// A thief first steals from its own node: while the second node's second thread waits in a task, its third thread,
-// which has no tasks left, takes the second thread's tasks, and only then tasks of the first node.
+// A thread that steals tasks first steals from its own node: while the second node's second thread waits in a task, its
+// third thread, which has no tasks left, takes the second thread's tasks, and only then tasks of the first node.
 TEST(thread_pool_threads_steal_from_their_own_node_first) {
   ThreadPool pool(3, two_nodes(1, 2));
   // Thread 0 has [0, 1000), which is more than thread 1 has: [1000, 1040). Thread 2 starts at 1040.
@@ -256,8 +256,8 @@ TEST(thread_pool_threads_steal_from_their_own_node_first) {
   pool.parallel_runs(shares, [&](int64_t i, int thread) {
     if (i >= 1000) {
       own_left.fetch_sub(1);
-      // The first task of thread 1 waits until few of its node's tasks are left: the tasks that the thread took at the
-      // same time.
+      // The first task of thread 1 waits until few of its node's tasks are left, namely those that thread 1 took
+      // together with this task.
       while (i == 1000 && own_left.load() > ThreadPool::kMaxTaken) std::this_thread::yield();
     } else if (thread == 2 && own_left.load() > ThreadPool::kMaxTaken) {
       early.fetch_add(1);

@@ -131,7 +131,7 @@ Machine& machine() {
 
 bool can_run(const Fiber& fiber) { return !fiber.done && (!fiber.awaited || *fiber.awaited != fiber.seen); }
 
-// Switches from one stack to another. If `for_good` is set, the old stack is never resumed.
+// Switches from stack `from` to stack `to`. If `for_good` is set, `from` is never resumed.
 void switch_stacks(Stack& from, Stack& to, bool for_good = false) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(for_good ? nullptr : &from.fake, to.bottom, to.size);
@@ -205,8 +205,8 @@ void prepare(Fiber& fiber) {
   __asan_unpoison_memory_region(fiber.memory.get(), kStackBytes);
 #endif
 #if defined(__x86_64__)
-  // Lays out the new stack as monolith_switch_stack leaves a stack: six registers, then the address at which to resume.
-  // The stack pointer is aligned as it is after a call.
+  // Lays out the new stack in the same way as monolith_switch_stack leaves a suspended stack: six registers, then the
+  // address at which to resume. The stack pointer is aligned as it is after a call.
   auto top = reinterpret_cast<uintptr_t>(fiber.memory.get() + kStackBytes) & ~uintptr_t{15};
   auto* words = reinterpret_cast<void**>(top) - 2;
   words[0] = reinterpret_cast<void*>(&thread_main);
@@ -274,7 +274,7 @@ void run_block(Machine& m) {
     ++m.rounds;
     for (const unsigned thread : m.turn)
       if (can_run(m.fibers[thread])) switch_stacks(m.main, take_over(m, thread));
-    // A few rounds without progress are normal while threads poll.
+    // A few rounds in which no thread makes progress are normal while threads poll.
     idle_rounds = m.events == before ? idle_rounds + 1 : 0;
     if (idle_rounds == 100) stop("threads wait for each other at different barriers");
     before = m.events;
@@ -364,7 +364,7 @@ void check_inputs() {
 const std::byte* exchange(const void* own, size_t size) {
   Machine& m = machine();
   Warp& warp = m.warps[m.current / 32];
-  // Two sets of slots alternate, because a lane can be at most one exchange ahead of another lane.
+  // Two sets of slots in alternation are enough, because a lane can be at most one exchange ahead of another lane.
   const size_t parity = warp.passed % 2;
   std::vector<std::byte>& slots = warp.slots[parity];
   if (slots.size() < 32 * size) slots.resize(std::max(32 * size, size_t{4096}));

@@ -1,8 +1,8 @@
 // Runs CUDA kernels on the host, one block after another, with a separate stack for each thread in a block. Kernel
 // files include this header when the host's compiler compiles them. The emulator is stricter than a GPU: shared memory
-// starts as garbage, and an asynchronous copy arrives only when a thread waits for it. If threads disagree about a
-// barrier, the process ends with a message. set_order() changes the order in which threads run between two barriers, so
-// that a missing barrier changes the result.
+// starts as garbage, and an asynchronous copy arrives only when a thread waits for it. If not all threads of a block
+// reach the same barrier, the process ends with a message. set_order() changes the order in which threads run between
+// two barriers, so that a missing barrier changes the result.
 //
 // Each process runs one launch at a time (guarded by a lock). Kernels run on the caller's thread.
 #pragma once
@@ -44,7 +44,7 @@ uint64_t launches();  // Number of kernel launches so far.
 // of shared memory.
 void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t shared_bytes);
 
-// Returns the block's shared memory. Stops the process if `bytes` exceeds the size that was requested for the launch.
+// Returns the block's shared memory. Ends the process if `bytes` exceeds the size that was requested for the launch.
 void* shared_memory(size_t bytes);
 void wait_block();  // Block barrier (__syncthreads).
 void wait_warp();
@@ -53,8 +53,8 @@ void check_inputs();     // Stops the process if the running thread has not call
 void pause_thread();     // Lets the other threads run.
 void note_progress();    // Reports a change that a paused thread may be waiting for.
 [[noreturn]] void stop(const char* what);  // Ends the process because a kernel has broken a rule.
-// Waits until all lanes in the warp have passed their `size` bytes, and returns these as [32][size]. The result is
-// valid until the lane's next exchange.
+// Waits until all lanes of the warp have called this function with their own `size` bytes. Returns the bytes of all
+// lanes, [32][size]. The result is valid until the lane's next exchange.
 const std::byte* exchange(const void* own, size_t size);
 
 template <typename T>

@@ -42,7 +42,7 @@ struct Copy {
 };
 std::vector<Copy> copies;  // Bulk copies that have started but not arrived.
 
-// A matrix product that a thread has issued but not waited for.
+// A matrix product that a thread has issued but whose completion it has not awaited yet.
 struct Product {
   float* sums;
   int quads;
@@ -101,7 +101,7 @@ void barrier_arrive(uint64_t& bits, int bytes) {
 
 void barrier_wait(uint64_t& bits, int parity) {
   while (State::of(bits).parity() == parity) {
-    // Bulk copies arrive as late as possible: only when the barrier waits for nothing else.
+    // Bulk copies arrive as late as possible: only when the bytes are the only thing for which the barrier still waits.
     size_t kept = 0;
     const bool late = State::of(bits).to_come == 0;
     for (size_t i = 0; i < copies.size(); ++i) {

@@ -17,9 +17,9 @@ struct Faults {
 };
 Faults& faults();
 
-// Dry-run mode of the CUDA emulator: launches and copies do nothing and cost nothing, so the time of a step is the
-// host's time alone. bench/native/host_bench.cc uses this mode to measure host overhead. Must be set before a Runtime
-// is opened. Single-threaded.
+// Dry-run mode of the CUDA emulator: launches and copies do nothing and cost nothing, so the time of a step is only the
+// time of the host's work. bench/native/host_bench.cc uses this mode to measure host overhead. Must be set before a
+// Runtime is opened. Single-threaded.
 struct DryRun {
   bool on = false;
   void (*answer)(void* to_host, size_t bytes) = nullptr;  // Fills the host buffer in place of a download.

@@ -31,8 +31,8 @@ struct GoldenEmbeddings {
   static std::optional<GoldenEmbeddings> read(const std::string& path);
 };
 
-// Returns the largest and the root mean square difference from `golden.exact`. Differences of vectors are in standard
-// deviations of `exact`, differences of scores are absolute.
+// Returns the largest difference and the root mean square difference from `golden.exact`. For vectors, differences are
+// in standard deviations of `exact`; for scores, they are absolute.
 Distance embedding_distance(const std::vector<float>& vector, const GoldenEmbedding& golden);
 
 // Loads models/NAME.gguf from the golden-vector directories. Returns null and marks the test as skipped if it does not

@@ -28,8 +28,8 @@ constexpr EmbeddingFile kFiles[] = {
     {"qwen3-last.f16", "f16"},     {"qwen3-rank.q8_0", "int8"},
 };
 
-// Compares the vectors of all prompts of a file with golden vectors. `spared`: compares only short prompts, because the
-// kernels are slow.
+// Compares the vectors of all prompts of a file with golden vectors. If `spared` is true, compares only short prompts,
+// because the kernels are slow.
 void compare(const EmbeddingFile& file, const LoadOptions& options, const char* tolerance, bool spared) {
   const auto golden = GoldenEmbeddings::read(check::vectors_path(std::string("models/") + file.name + ".json"));
   if (!golden) return check::fail(__FILE__, __LINE__, std::string(file.name) + ".json is damaged");
@@ -89,8 +89,8 @@ TEST(embedding_tokenizers_agree_with_golden_tokens) {
   }
 }
 
-// Fails the test unless the vectors are bit-identical for slices of several sizes: the largest and smallest that are
-// used, and sizes at which a slice ends in the middle of a page.
+// Fails the test unless the vectors are bit-identical for several slice sizes: the largest and the smallest size in
+// use, and sizes for which slices end in the middle of a page.
 void check_slices(const std::string& name, const std::vector<std::vector<TokenId>>& texts,
                   const std::vector<std::vector<float>>& expected) {
   const auto file = GgufFile::open(check::vectors_path("models/" + name + ".gguf"));

@@ -1,5 +1,5 @@
-// Tests which files of text encoders are accepted, how much memory is planned for them, and parameter values that do
-// not occur in the golden files.
+// Tests which text encoder files are accepted, how much memory is planned for them, and how parameter values that do
+// not occur in the golden files are handled.
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -136,7 +136,7 @@ TEST(texts_are_shortened_to_fit_in_memory) {
   CHECK(!tiny && tiny.error().code == ErrorCode::kOutOfMemory);
 }
 
-// The softmax of a single score would be 1 for every text.
+// The softmax of a single score would be 1 for every text, so it is not applied.
 TEST(single_score_is_not_normalized) {
   const ChangedFile changed("qwen3-rank.q8_0", [](LooseModel& model) {
     std::vector<float> row = model.floats("cls.output.weight");

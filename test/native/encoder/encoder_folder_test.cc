@@ -59,16 +59,16 @@ std::string module_of(const std::string& path, const std::string& type) {
   return R"(,{"path":)" + json_text(path) + R"(,"type":"sentence_transformers.models.)" + type + "\"}";
 }
 
-// A model's directory. `pooling`: the pooling mode that modules.json states; empty: no modules.json.
+// A model's directory. `pooling` is the pooling mode in modules.json; if it is empty, there is no modules.json.
 struct EncoderFolder {
   FamilyFolder family;
   std::string pooling = "pooling_mode_mean_tokens";
-  // Changes the GGUF file to compare with.
+  // Changes the weights of the GGUF file with which the directory is compared.
   std::function<void(Weights&)> reduce = [](Weights&) {};
   std::vector<std::string> without = {};  // Metadata keys that this file lacks.
 };
 
-// Writes the directory, and the GGUF file that has the same weights as want.gguf.
+// Writes the directory and, as want.gguf, a GGUF file with the same weights.
 void write_folder(const ScratchFolder& folder, const GgufFile& file, const EncoderFolder& one) {
   Weights weights = weights_of(file);
   one.family.round(weights);
@@ -177,7 +177,7 @@ std::string bert_config(const GgufFile& file, int more_positions = 0) {
          ",\"layer_norm_eps\":" + number_of(file, "attention.layer_norm_epsilon") + ",\"hidden_act\":\"gelu\"";
 }
 
-// Joins tensors of every layer along their rows.
+// In every layer, joins tensors along their rows.
 void join_each(Weights& weights, const std::vector<std::string>& stems, const std::string& joined) {
   take_each(weights, stems[0], [&](const std::string& block, const FloatTensor& first) {
     std::vector<const FloatTensor*> parts{&first};
@@ -200,7 +200,7 @@ TEST(bert_folders_give_the_vectors_of_the_gguf_file) {
   check_encoder(
       {{"bert-mean.q8_0", "BertForMaskedLM", bert_config(*file), masked, unchanged, unchanged, "bert.encoder.layer."}},
       *file);
-  // Without modules.json, the vector is the mean.
+  // Without modules.json, a text's vector is the mean of its token vectors.
   check_encoder(
       {{"bert-mean.q8_0", "BertModel", bert_config(*file), kBert, unchanged, unchanged, "encoder.layer."}, ""}, *file);
   // RoBERTa's positions start after the padding token's.
@@ -482,7 +482,7 @@ TEST(word_piece_vocabularies_in_tokenizer_json_give_the_golden_tokens) {
       std::vector<TokenId> got, want;
       (*tokenizer)->encode(text, {.add_special = special, .parse_special = true}, got);
       (*golden)->encode(text, {.add_special = special, .parse_special = true}, want);
-      // The golden file states no limit on the length of a word.
+      // The golden file does not contain a limit on the length of a word.
       if (text.size() == 101 && text[0] == 'x') want = got;
       if (got != want) check::fail(__FILE__, __LINE__, "other tokens for \"" + text + "\"");
     }

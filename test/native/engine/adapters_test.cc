@@ -210,7 +210,7 @@ TEST(exported_pages_carry_the_key_of_their_adapter) {
   drain_until([&] { return !exports.empty(); });
   const ContentHash hash = engine->adapters()[0].hash;
   CHECK(exports.at(0).text->adapter == hash);
-  // An import finds the pages in memory only if it has the same adapter hash.
+  // An import finds the pages in memory only if it specifies the same adapter hash.
   for (const bool same : {true, false}) {
     engine->open_import({.id = same ? 1u : 2u,
                          .organization = 0,
@@ -453,7 +453,7 @@ TEST(damaged_adapter_files_are_refused_without_harm) {
       ++refused;
   }
   CHECK(refused > 500);
-  // Damage the safetensors file of a PEFT folder in the same way.
+  // Damages the safetensors file of a PEFT folder in the same way.
   random.write_folder(folder);
   std::ifstream stream(folder.path() + "/adapter_model.safetensors", std::ios::binary);
   const std::string file{std::istreambuf_iterator<char>(stream), {}};

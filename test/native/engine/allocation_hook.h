@@ -1,4 +1,4 @@
-// Counts allocations and makes them fail in this test executable. The replaced operator new is in
+// Counts allocations in this test executable and can make them fail. The replaced operator new is in
 // step_allocation_test.cc.
 #pragma once
 
@@ -11,11 +11,11 @@ namespace monolith::testing {
 extern std::atomic<bool> counting;  // Counts in all threads, including the backend's workers.
 extern std::atomic<int> allocations;
 extern std::atomic<int64_t> allocated_bytes;
-// Number of allocations on this thread before an allocation fails; negative = no allocation fails.
+// Number of allocations on this thread that still succeed before one fails; negative = no allocation fails.
 extern thread_local int until_failure;
 extern thread_local int n_failures;  // Number of allocations that fail in a row, usually 1.
 
-// Prevents allocations on this thread from failing while it exists.
+// While an object of this class exists, allocations on this thread do not fail.
 class WithoutFailures {
  public:
   WithoutFailures() : until_failure_(std::exchange(until_failure, -1)) {}

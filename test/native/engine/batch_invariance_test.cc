@@ -12,7 +12,7 @@ std::vector<GenerationRequest> mixed_requests() {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 10; ++i) {
     GenerationRequest request;
-    // Requests in the same family share a long prefix. Prompt lengths end at and around page boundaries.
+    // Requests in the same family share a long prefix. Prompts end at page boundaries and close to them.
     request.prompt = test_prompt(15 + i * 17, i % 3);
     request.organization = static_cast<uint64_t>(i % 2);
     request.max_tokens = 24 + i;
@@ -29,8 +29,8 @@ std::vector<GenerationRequest> mixed_requests() {
   return requests;
 }
 
-// The mixed requests with tool calls. Some calls are required, some come after reasoning, and there are several
-// function names to choose from. The close marker is likely enough for calls to end.
+// Returns the mixed requests with tool calls. Some calls are required, some come after reasoning, and there are several
+// function names to choose from. The close marker is so likely that calls end.
 std::vector<GenerationRequest> requests_with_calls() {
   std::vector<GenerationRequest> requests = mixed_requests();
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -55,7 +55,7 @@ std::vector<GenerationRequest> requests_with_calls() {
   return requests;
 }
 
-// The mixed requests with embedding spans of random rows; each row has `width` values.
+// Returns the mixed requests with spans of random embedding rows; each row has `width` values.
 std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional, bool three_numbers) {
   std::vector<GenerationRequest> requests = mixed_requests();
   std::mt19937 random(5);
@@ -196,7 +196,7 @@ TEST(batch_invariance_mrope_spans_and_recurrent_state) {
 }
 
 void check_choices(const std::string& model) {
-  // With 8 pages, the choices cannot all run at the same time.
+  // With only 8 pages, the choices cannot all run at the same time.
   for (const int64_t n_pages : {int64_t{256}, int64_t{8}}) {
     EngineSetup setup;
     setup.model = model;

@@ -26,7 +26,8 @@ TEST(channel_grows_in_proportion_to_its_records) {
   channel.drain(out);
   CHECK(out.size() > kStep * kSteps);
   CHECK(out.capacity() <= 2 * out.size());
-  // Upper bound on the sum of all buffers that were allocated while the records doubled, and the text of each step.
+  // The bound covers all buffers that were allocated while the record buffer doubled its size, and the text of each
+  // step.
   CHECK(allocated_bytes < int64_t{6 * kStep * kSteps});
 }
 

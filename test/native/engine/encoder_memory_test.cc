@@ -1,5 +1,5 @@
-// Tests that no text is lost or ended twice if the engine of a text encoder fails to allocate memory. In each test,
-// every allocation of the engine thread fails in turn.
+// Tests that no text is lost or ended twice if the engine of a text encoder fails to allocate memory. Each test is
+// repeated so that every allocation of the engine thread fails once.
 #include <algorithm>
 #include <condition_variable>
 #include <memory>
@@ -21,7 +21,7 @@ namespace {
 constexpr int kJobs = 40, kOrganizations = 5;
 
 // Takes batches until the queue is empty, and returns the number of jobs taken. The first `n` allocations succeed, and
-// the next one fails; `failed` is then set.
+// the next one fails. If it is reached, `failed` is set.
 int count_jobs(int n, bool& failed) {
   EncoderQueue queue;
   const auto channel = std::make_shared<Channel>([] {}, size_t{1} << 20);

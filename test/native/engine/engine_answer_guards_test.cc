@@ -40,7 +40,7 @@ std::string times(std::string_view text, int n) {
   return all;
 }
 
-// Synchronous steps, asynchronous steps as on a device, and speculative decoding in every step.
+// Covers synchronous steps, asynchronous steps as on a device, and speculative decoding in every step.
 std::vector<EngineSetup> setups() {
   std::vector<EngineSetup> all(3);
   all[1].asynchronous = true;
@@ -73,7 +73,7 @@ void check_markers(const EngineSetup& setup) {
   const ChoiceOutcome plain = outcome_of(*engine, consumer, request);
   CHECK_EQ(plain.content, times(said, 40));
   CHECK_EQ(plain.reasoning_tokens, 0u);
-  // Without the bans, the markers would appear in the response.
+  // If the engine did not ban the markers, they would appear in the response.
   const ChoiceOutcome loose = outcome_of(*engine, consumer, eager_request(*engine, 0));
   CHECK(loose.content.find(engine->tokenizer().bytes(kClose)) != std::string::npos);
 }
@@ -101,8 +101,8 @@ TEST(markers_are_sampled_only_where_they_are_valid) {
   for (const EngineSetup& setup : setups()) check_markers(setup);
 }
 
-// The list of banned tokens changes after a drafted marker. Tokens from an unconstrained response serve as markers, and
-// a draft model with the same weights predicts all of them.
+// The list of banned tokens changes after a marker that is a draft token. Tokens from an unconstrained response serve
+// as markers, and a draft model with the same weights predicts all of them.
 TEST(marker_bans_apply_to_draft_tokens) {
   EngineSetup plain, drafting;
   drafting.draft = plain.model;

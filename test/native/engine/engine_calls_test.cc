@@ -75,7 +75,7 @@ TEST(engine_finishes_single_choices_on_demand) {
   CHECK(pages_come_back(*engine));
   CHECK_EQ(engine->stats().finished, uint64_t{1});
 
-  // The text before the finish must be the same as in a run without it.
+  // The text before the choice is finished must be the same as in a run in which it is not finished.
   request.n = 1;
   request.sampling.stream = 1;
   request.max_tokens = static_cast<int>(tokens);
@@ -111,7 +111,7 @@ TEST(engine_finishes_choices_that_have_not_started) {
   CHECK(bench.loop->consistent());
 }
 
-// Ordinary tokens that consist of letters, for markers and names.
+// Returns `count` ordinary tokens that consist of letters, for use as markers and names.
 std::vector<TokenId> letter_tokens(const Tokenizer& tokenizer, size_t count) {
   std::vector<TokenId> tokens;
   for (TokenId id = 0; id < tokenizer.n_vocab() && tokens.size() < count; ++id) {
@@ -188,7 +188,7 @@ TEST(engine_allows_only_the_given_names_after_an_open_marker) {
     for (auto& [index, choice] : consumer.outcomes()[id].choices) {
       CHECK_EQ(choice.completion_tokens, 60u);
       CHECK(choice.piece_tokens <= 60);
-      // Each token of a call is one delta. The test parses the call again, starting at each open marker.
+      // Each token of a call arrives as a separate delta. The test parses the call again, starting at each open marker.
       const std::vector<std::string>& pieces = choice.call_pieces;
       for (size_t at = 0; at < pieces.size(); ++at) {
         if (pieces[at].empty()) continue;
@@ -344,7 +344,7 @@ TEST(engine_keeps_white_space_and_reasoning_before_a_required_call) {
   consumer.pump_until_ended(opened);
   const ChoiceOutcome& reasoned = consumer.outcomes()[opened].choices[0];
   CHECK_EQ(reasoned.reasoning_tokens, 4u);
-  // The marker's spelling occurs within the reasoning, where it counts as plain text.
+  // The spelling of the marker occurs within the reasoning, where it is plain text.
   CHECK_EQ(reasoned.reasoning, setup.text({setup.think, setup.think}));
   CHECK(setup.name_at(reasoned.calls, 0) >= 0);
 

@@ -19,8 +19,8 @@ GenerationRequest request_of(uint64_t organization, int n, int max_tokens, int f
 }
 
 // A step loop in which two responses of one organization are running when two other organizations send prompts. The two
-// prompts do not both fit in the next step. That step is reserved for first tokens, so the last request gets a sequence
-// slot before any of its tokens are computed.
+// prompts do not both fit in the next step. That step is reserved for first tokens, so the request that was submitted
+// last gets a sequence slot before any of its tokens are computed.
 class PlaceWithoutStep {
  public:
   explicit PlaceWithoutStep(EngineParts& parts, const EngineOptions& options)
@@ -115,7 +115,7 @@ TEST(requests_with_a_slot_but_no_step_time_out) {
   }
 }
 
-// The time limit of a response counts from its first step, not from its submission or from the clock's zero.
+// The time limit of a response is measured from its first step, not from its submission or from the clock's zero.
 TEST(responses_end_at_their_time_limit) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;
@@ -186,7 +186,7 @@ TEST(a_flood_of_one_organization_does_not_delay_another) {
   }
 }
 
-// Choices that exceed the number of sequence slots get the same tokens as if each choice had a slot.
+// If a request has more choices than there are sequence slots, each choice gets the same tokens as if it had a slot.
 TEST(choices_that_waited_for_a_slot_give_the_same_text) {
   std::map<int, std::string> expected;
   for (const int max_sequences : {8, 2}) {

@@ -51,11 +51,11 @@ struct EngineSetup {
 
   bool has_drafter() const { return !draft.empty() || limits.mtp_layer || head; }
   void make_room_for_drafts();
-  // Appends MTP layers to the model. `also` makes further changes to each new layer.
+  // Appends MTP layers to the model. `also` is called for each new layer and can make further changes to it.
   void give_mtp_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}, int n_layers = 1);
 };
 
-// Creates the backend on which engines run. If null, a CPU backend is used.
+// Function that creates the backend on which engines run. If it is null, a CPU backend is used.
 inline Result<std::unique_ptr<Backend>> (*test_backend)() = nullptr;
 
 struct EngineParts {
@@ -64,7 +64,7 @@ struct EngineParts {
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
-// If the golden models are missing, returns null parts and marks the test as skipped.
+// If the golden models are missing, marks the test as skipped, and the members of the result are null.
 EngineParts load_parts(const EngineSetup& setup);
 
 // One choice's output as a client would see it.
@@ -126,7 +126,7 @@ class EventReader {
   size_t at_ = 0;
 };
 
-// A consumer with one channel. The thread that waits drains the channel after every wake-up.
+// A consumer with one channel. The thread that waits for events drains the channel after every wake-up.
 class Consumer {
  public:
   explicit Consumer(Engine& engine);
@@ -164,13 +164,13 @@ class Consumer {
 
 std::unique_ptr<Engine> start_engine(const EngineSetup& setup);
 
-// Compares text, counts and logprobs bit for bit.
+// Compares texts, token counts and logprobs bit for bit.
 void check_same(const ChoiceOutcome& got, const ChoiceOutcome& expected, const std::string& what);
 
 // Returns a prompt of `n` tokens without special tokens. Prompts of the same `family` share a prefix.
 std::vector<TokenId> test_prompt(int n, int family);
 
-// Waits until no page is referenced. Returns false if a page is still referenced at the time limit.
+// Waits until no page is referenced. Returns false if a page is still referenced when the time limit is reached.
 bool pages_come_back(const Engine& engine);
 
 }  // namespace monolith::testing

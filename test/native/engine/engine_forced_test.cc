@@ -59,8 +59,8 @@ bool begins_alike(const std::vector<TokenId>& tokens, const std::vector<TokenId>
   return others.size() >= tokens.size() && std::equal(tokens.begin(), tokens.end(), others.begin());
 }
 
-// Follows random texts of the grammar token by token. Forced tokens must contain only bytes that have no alternative,
-// and must equal the tokens that the tokenizer produces for any longer text.
+// Follows random texts of the grammar token by token. Forced tokens must contain only bytes to which the grammar allows
+// no alternative, and must be the tokens with which the tokenized form of every longer text begins.
 TEST(grammar_forces_the_tokens_common_to_all_continuations) {
   for (const char* model : kModels) {
     EngineSetup setup;
@@ -100,7 +100,8 @@ TEST(grammar_forces_the_tokens_common_to_all_continuations) {
             tokens.push_back(token);
           }
           n_forced += static_cast<int>(forced.size());
-          // A text that continues for a few bytes after the next choice starts with the same tokens.
+          // If the text is continued for a few bytes beyond the next point at which the grammar leaves a choice, its
+          // tokens still start with the same tokens.
           std::string longer = text;
           auto next = grammar->follow(longer);
           for (; next && !next->accepts && next->bytes.count() == 1; next = grammar->follow(longer))
@@ -224,8 +225,8 @@ TEST(no_token_is_forced_with_logprobs) {
   CHECK_EQ(engine->stats().steps - before, uint64_t{choice.completion_tokens});
 }
 
-// The text is the same whether the request runs alone, with all other requests, from a cached prefix, with few tokens
-// per step, with few pages, or as one of several choices.
+// The text is the same whether the request runs alone, together with all other requests, from a cached prefix, with few
+// tokens per step, with few pages, or as one of several choices.
 TEST(forced_tokens_are_the_same_in_any_batch) {
   for (const char* model : kModels) {
     EngineSetup setup;

@@ -82,7 +82,7 @@ GenerationRequest format_request(const GrammarRef& format, int max_tokens = 400)
 }
 
 #if defined(__GLIBC__)
-// The stack size is so large that no further thread can be created.
+// The stack size is so large that no thread can be created.
 TEST(engine_without_a_thread_refuses_a_grammar_and_compiles_the_next) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -132,7 +132,7 @@ TEST(engine_output_matches_its_format) {
         const bool ended = choice.reason == FinishReason::kEndOfTurn;
         ++(ended ? n_ended : n_cut);
         if (!ended) CHECK(choice.reason == FinishReason::kMaxTokens);
-        // A truncated response may end within a character. In that case it ends with U+FFFD, even if the grammar does
+        // A truncated response may end within a character. In that case, it ends with U+FFFD, even if the grammar does
         // not allow this character.
         std::string content = choice.content;
         if (!ended && content.ends_with("\uFFFD")) content.resize(content.size() - 3);
@@ -167,8 +167,8 @@ TEST(formatted_output_ends_only_where_the_grammar_allows) {
       CHECK_EQ(choice.piece_tokens, static_cast<int>(choice.completion_tokens));  // No end token was sampled.
     }
   }
-  // Where the text may but need not end, the end token is sampled like any other token. Bans that would leave no token
-  // are not applied.
+  // At a point where the text may end but may also continue, the end token is sampled like any other token. Bans that
+  // would leave no token are not applied.
   for (const float bias : {100.0f, -100.0f}) {
     GenerationRequest request = format_request(compiled(*engine, regex_options("(ab)+")), 40);
     request.sampling.logit_bias = {{eos, bias}};
@@ -196,7 +196,7 @@ TEST(formatted_output_ends_only_where_the_grammar_allows) {
   }
 }
 
-// Ordinary tokens that consist of letters, for markers.
+// Returns ordinary tokens that consist of letters, for use as markers.
 std::vector<TokenId> letter_tokens(const Tokenizer& tokenizer, size_t count) {
   std::vector<TokenId> tokens;
   for (TokenId id = 0; id < tokenizer.n_vocab() && tokens.size() < count; ++id) {
@@ -302,7 +302,7 @@ struct CallGrammars {
     for (const TokenId token : tokens) text += tokenizer.bytes(token);
     return text;
   }
-  // The content has a header too.
+  // The content also has a header.
   std::vector<TokenId> answer() const { return {words[0], words[5], words[6]}; }
   void head() {
     request.format_head = answer();
@@ -313,7 +313,8 @@ struct CallGrammars {
       request.calls.starts.back().insert(request.calls.starts.back().end(), prefix.begin(), prefix.end());
     }
   }
-  // Returns the number of complete calls, or -1 if there is any text that is neither a call nor in `others`.
+  // Returns the number of complete calls, or -1 if the response contains text that is neither a call nor one of
+  // `others`.
   int count(std::string_view calls, bool cut, const std::vector<std::string>& others = {}) const {
     int n = 0;
     while (!calls.empty()) {
@@ -512,7 +513,7 @@ TEST(engine_continues_with_the_content_after_its_header) {
       consumer.pump_until_ended(id);
       CHECK_EQ(consumer.outcomes()[id].message, std::string());
       for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
-        // A marker that is not followed by a header is ordinary text where text is allowed.
+        // Where text is allowed, a marker that is not followed by a header is ordinary text.
         std::vector<std::string> others = {setup.text(setup.answer())};
         if (spelled) others.push_back(setup.word(0));
         const int n = setup.count(choice.calls, choice.reason == FinishReason::kMaxTokens, others);
@@ -524,7 +525,7 @@ TEST(engine_continues_with_the_content_after_its_header) {
     check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_answers) + " answers");
     CHECK(n_calls > 4 && n_answers > 4);
   }
-  // A marker that is spelled directly after the header is also text, unless another header follows it.
+  // A marker whose spelling directly follows the header is also text, unless another header follows it.
   CallGrammars setup(*engine);
   GenerationRequest& request = setup.request;
   setup.head();
@@ -582,7 +583,7 @@ TEST(engine_writes_several_calls_into_one_section) {
         n_ended += !cut;
         if (way == kToTheEnd) CHECK(cut || choice.calls.ends_with(end));
         if (way != kSampled) CHECK(choice.content.find_first_not_of(" \n\t\r") == std::string::npos);
-        // Splits each section into separate calls, each of which starts with its open marker.
+        // Splits the sections of a response into separate calls, each of which starts with its open marker.
         std::string_view left = choice.calls;
         const int n_before = n_sections;
         while (!left.empty()) {
@@ -742,8 +743,8 @@ TEST(step_loop_fails_only_the_request_whose_grammar_exceeds_its_limits) {
   GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
   limits.use_steps = 700;
   GrammarCache tight(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
-  // The allowed tokens at the first position are cheap to compute. At later positions, computing them exceeds the limit
-  // for a single position.
+  // At the first position, the allowed tokens are cheap to compute. At later positions, computing them exceeds the
+  // budget for one position.
   const GrammarOptions options = schema_options(
       R"({"type":"object","properties":{"a":{"type":"string","pattern":"^([a-m]{3,9}[n-z]{2,7}){4,5}$"}},"required":["a"],"additionalProperties":false})");
   std::map<RequestId, Outcome> outcomes;
@@ -802,8 +803,8 @@ TEST(the_grammar_budget_of_a_step_does_not_change_the_output) {
   CHECK(said[0] == said[1]);
 }
 
-// Worker threads compute all masks. The engine checks time limits only once an hour, so without a wake-up from the
-// worker it would wait an hour for a mask.
+// Worker threads compute all masks. The engine checks time limits only once an hour, so if a worker did not wake it up,
+// the engine would wait an hour for a mask.
 TEST(a_finished_mask_wakes_the_engine) {
   EngineSetup setup;
   setup.options.grammar_steps = 2;
@@ -817,7 +818,7 @@ TEST(a_finished_mask_wakes_the_engine) {
   CHECK(engine->stats().preemptions > 0);  // The sequence has waited for masks.
 }
 
-// Grows the grammar by computing the allowed tokens along a random text.
+// Makes the compiled grammar grow by computing the allowed tokens along a random text.
 void grow(grammar::Grammar& grammar, uint32_t seed, int n_tokens) {
   std::minstd_rand random(seed);
   grammar::TokenMask mask(grammar.vocabulary().trie().n_tokens());

@@ -8,7 +8,7 @@
 namespace monolith::testing {
 namespace {
 
-// An MTP layer that knows only which tokens have a bias, so its predictions are sometimes right.
+// Writes an MTP layer that predicts only those tokens that have a bias, so its predictions are sometimes right.
 void say_few_words(LooseModel& model, const std::string& block) {
   const uint64_t n_embd = model.number("embedding_length"), n_vocab = model.tensors.at("token_embd.weight").dims[1];
   std::vector<float> head(n_vocab * n_embd);
@@ -60,9 +60,9 @@ void count_upwards(LooseModel& model) {
   model.put_floats("output_norm.weight", {n}, std::vector<float>(n, 1));
 }
 
-// An MTP layer whose prediction is always right with greedy sampling. With `by_hidden_row`, it predicts from the hidden
-// state two tokens before the predicted token, so that its first draft token is right. Each further layer looks one
-// token further back and is right only for the next draft token.
+// An MTP layer whose prediction is always right with greedy sampling. With `by_hidden_row`, the layer predicts from the
+// hidden state of the token two positions before the predicted one. Its first draft token is then right. Each further
+// layer looks one token further back and is right only for the next draft token.
 void know_what_follows(LooseModel& model, const std::string& block, bool by_hidden_row) {
   count_upwards(model);
   const uint64_t n = model.number("embedding_length");
@@ -156,7 +156,7 @@ TEST(a_correct_mtp_layer_saves_steps) {
 TEST(mtp_layer_gets_the_hidden_state_before_each_token) {
   const EngineStats stats = count_with_layer(Speculation::kAlways, true);
   if (stats.steps == 0) return;
-  // One draft token is accepted in every step except the first and the last step of each response.
+  // In every step except the first and the last one of each response, one draft token is accepted.
   CHECK(stats.accepted_drafter_tokens + 12 >= stats.steps);
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
 }
@@ -188,8 +188,8 @@ TEST(eagle_head_gets_the_hidden_state_before_each_token) {
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
 }
 
-// A head with random weights and logits for only a few frequent words, so its predictions are sometimes right. It reads
-// three layers of the network.
+// A head with random weights and logits for only a few frequent words, so its predictions are sometimes right. The head
+// reads the hidden states of three layers of the network.
 void check_head(const std::string& model, bool pages_by_window, std::vector<uint32_t> sources) {
   EngineSetup setup;
   setup.model = model;

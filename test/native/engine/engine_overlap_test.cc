@@ -33,7 +33,8 @@ std::string middle_of(const std::string& text, size_t from) {
 }
 std::string middle_of(const std::string& text) { return middle_of(text, text.size() / 2); }
 
-// Requests of all kinds. `text` contains the text that the first few requests generate when no stop string is set.
+// Returns requests of all kinds. `text` contains the texts that the first few requests generate when no stop string is
+// set.
 std::vector<GenerationRequest> mixed_requests(const std::array<std::string, 4>& text, const GrammarRef& numbers) {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 14; ++i) requests.push_back(plain_request(i));
@@ -147,7 +148,7 @@ TEST(overlapping_steps_change_no_response) {
   check_same_outcomes(run_all(setup, mixed), expected, "with few pages");
 }
 
-// A step loop without threads. Also records the outcomes of the requests.
+// Runs the step loop without threads and records the outcomes of the requests.
 class Loop {
  public:
   explicit Loop(const EngineSetup& setup) : parts_(load_parts(setup)) {
@@ -235,7 +236,7 @@ TEST(step_loop_waits_for_every_step_in_flight) {
   }
 }
 
-// Runs `happen` between two steps, while one request has a token in flight and another request continues.
+// Calls `happen` between two steps, while one request has a token in flight and another request continues.
 void check_between_steps(const std::function<void(Loop&)>& happen, bool others_go_on = true) {
   ChoiceOutcome expected;
   for (const bool happens : {false, true}) {

@@ -65,8 +65,8 @@ void check_prediction(const std::string& model) {
 TEST(prediction_changes_no_token_llama) { check_prediction("models/llama.q8_0.gguf"); }
 TEST(prediction_changes_no_token_recurrent_state) { check_prediction("models/qwen35.f16.gguf"); }
 
-// All choices follow the same prediction independently. Concurrent requests and a small number of pages do not change
-// the results.
+// All choices follow the same prediction independently. Concurrent requests and a shortage of pages do not change the
+// results.
 TEST(prediction_with_choices_and_preemption) {
   EngineSetup setup;
   setup.options.speculation = Speculation::kOff;

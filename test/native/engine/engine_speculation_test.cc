@@ -73,7 +73,7 @@ TEST(speculation_changes_no_token_mamba) { check_speculation("models/mamba.f16.g
 TEST(speculation_changes_no_token_rwkv7) { check_speculation("models/rwkv7.f16.gguf"); }
 TEST(speculation_changes_no_token_qwen3) { check_speculation("models/qwen3.f16.gguf"); }
 
-// Runs with draft models that have the same weights, similar weights or unrelated weights.
+// Tests draft models with the same weights as the target model, with similar weights, and with unrelated weights.
 void check_draft(const std::string& draft) {
   EngineSetup setup;
   setup.draft = draft;
@@ -113,7 +113,7 @@ TEST(speculation_refuses_a_draft_model_with_another_vocabulary) {
                                         std::to_string((*hal)->n_vocab()));
 }
 
-// The vocabularies have the same size, but one token ID has different texts.
+// The two vocabularies have the same size, but one token ID has a different text in each.
 TEST(speculation_refuses_a_draft_model_with_different_token_ids) {
   const auto with = [](const char* one, const char* other) {
     VocabularyFile words = VocabularyFile::byte_level();
@@ -129,8 +129,8 @@ TEST(speculation_refuses_a_draft_model_with_different_token_ids) {
            "a draft model must have the vocabulary of its target model, but this one has a different token 256");
 }
 
-// The context of the draft model is limited by the context lengths of both models, and its number of pages by its
-// memory budget. Models with recurrent state are rejected, because such state cannot be rolled back.
+// The context of the draft model is limited by the context lengths of both models, and the number of its pages is
+// limited by its memory budget. Models with recurrent state are rejected, because such state cannot be rolled back.
 TEST(speculation_plans_the_draft_model_within_its_memory_budget) {
   auto cpu = make_cpu_backend({.threads = 1});
   REQUIRE(cpu.ok());

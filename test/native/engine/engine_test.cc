@@ -91,7 +91,7 @@ TEST(engine_rejects_invalid_requests_immediately) {
   CHECK_EQ(consumer.outcomes()[id].choices[0].completion_tokens, 1u);
 }
 
-// The test takes a stop string and a stop token from the text and counts of one response.
+// The test takes a stop string and a stop token from the text and the tokens of one response.
 TEST(engine_stops_at_stop_strings_and_tokens) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -162,7 +162,7 @@ TEST(engine_closes_reasoning_when_the_budget_is_used_up) {
   }
 }
 
-// Computes only as many steps as the test has released.
+// A model that computes only as many steps as the test has released.
 class AllowedModel final : public ModelAround {
  public:
   AllowedModel(std::unique_ptr<Model> model, std::counting_semaphore<>& steps)
@@ -176,7 +176,7 @@ class AllowedModel final : public ModelAround {
   std::counting_semaphore<>& steps_;
 };
 
-// Takes at least a millisecond per step, so that the test has time to intervene.
+// A model that takes at least a millisecond per step, so that the test has time to intervene.
 class SlowModel final : public ModelAround {
  public:
   using ModelAround::ModelAround;
@@ -238,7 +238,7 @@ TEST(cancel_drops_undelivered_output_of_an_ended_request) {
     while (engine->stats().finished < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
   wait_for_ends(2);
-  // This request runs in a later step. By the time it finishes, both earlier requests have been retired.
+  // This request runs in a later step. By the time it finishes, the engine has removed both earlier requests.
   another.pump_until_ended(another.submit(simple_request(5, 5)));
   engine->cancel(another.channel(), kept);  // This request does not belong to the channel.
   engine->cancel(consumer.channel(), gone);
@@ -285,7 +285,7 @@ TEST(engine_bounds_the_waiting_prompt_tokens) {
   auto engine = start_engine(setup);
   if (!engine) return;
   Consumer consumer(*engine);
-  // Exceeds the limit but is accepted, because the queue is empty.
+  // The prompt exceeds the limit but is accepted, because the queue is empty.
   const RequestId running = consumer.submit(simple_request(60, 4000));
   consumer.pump_until([&] { return consumer.outcomes()[running].started > 0; });
   consumer.submit(simple_request(30, 5));
@@ -519,7 +519,7 @@ TEST(engine_survives_nan_logits_and_reports_a_failed_step) {
     const std::unique_ptr<Engine> engine = std::move(*started);
     Consumer consumer(*engine);
     GenerationRequest good = simple_request(10, 30), bad = simple_request(10, 30);
-    // The bias keeps this token from being generated.
+    // The bias keeps the stop token from being generated.
     good.sampling.logit_bias = bad.sampling.logit_bias = {{333, -100.0f}};
     bad.prompt.back() = 333;
     bad.n = 2;

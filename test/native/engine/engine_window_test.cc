@@ -18,13 +18,13 @@ EngineSetup setup_of(bool by_window) {
   return setup;
 }
 
-// Prompts and responses much longer than the window. Requests in the same family share a long prefix.
+// Prompts and responses are much longer than the window. Requests in the same family share a long prefix.
 std::vector<GenerationRequest> long_requests() {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 8; ++i) {
     GenerationRequest request;
     request.prompt = test_prompt(20 + i * 45, i % 3);
-    // The text repeats itself, so that prompt lookup finds something to draft.
+    // The text repeats itself, so that prompt lookup finds draft tokens.
     if (i % 2) request.prompt.insert(request.prompt.end(), request.prompt.begin(), request.prompt.begin() + 60);
     request.n = i % 4 == 2 ? 4 : 1;
     request.organization = static_cast<uint64_t>(i % 2);
@@ -113,7 +113,7 @@ TEST(freeing_sliding_window_pages_changes_no_response) {
 }
 
 TEST(choices_that_share_window_pages_equal_separate_requests) {
-  // With 17 pages per table, the choices cannot all run at the same time.
+  // With only 17 pages per table, the choices cannot all run at the same time.
   for (const int64_t n_pages : {int64_t{256}, int64_t{17}}) {
     EngineSetup setup = setup_of(true);
     setup.limits.n_pages = n_pages * kTables;

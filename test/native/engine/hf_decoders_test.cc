@@ -14,7 +14,8 @@ void publish_mistral3(Weights& weights) {
   as_halves(weights, "attn_k.weight", 2);
 }
 
-// modeling_llama4.py (Llama4TextExperts): expert weights are stored as [in, out], with gate and up next to each other.
+// modeling_llama4.py (Llama4TextExperts): the expert weights have the shape [in, out], and gate and up are joined along
+// the `out` dimension.
 void publish_llama4(Weights& weights) {
   const auto turn = [](const FloatTensor& experts) {
     FloatTensor out{{experts.shape[0], experts.shape[2], experts.shape[1]}, {}};
@@ -41,7 +42,8 @@ void round_step35(Weights& weights) {
     if (name.ends_with("norm.weight")) as_rounded_norm(tensor);
 }
 
-// Llama 3's RoPE scaling, which GGUF files store as factors: a context of 8192 tokens, extended by a factor of 8.
+// The RoPE scaling of Llama 3, which GGUF files store as one factor per pair: a context of 8192 tokens, extended by a
+// factor of 8.
 void round_apertus(Weights& weights) {
   std::vector<float>& factors = weights.at("rope_freqs.weight").values;
   for (size_t i = 0; i < factors.size(); ++i) {
@@ -50,7 +52,8 @@ void round_apertus(Weights& weights) {
     factors[i] = static_cast<float>(wave < 8192.0 / 4 ? 1 : wave > 8192 ? 8 : 1 / ((1 - kept) / 8 + kept));
   }
 }
-// activations.py (XIELUActivation): per-layer values, which GGUF files store as metadata.
+// activations.py (XIELUActivation): checkpoints store the parameters of the activation as tensors per layer, GGUF files
+// as metadata.
 void publish_apertus(Weights& weights) {
   for (const auto& [name, values] :
        {std::pair{"alpha_p", std::pair{0.7f, 0.9f}}, std::pair{"alpha_n", std::pair{0.8f, 1.1f}},
@@ -261,7 +264,7 @@ std::vector<FamilyFolder> folders() {
                                         {"inp_gate.weight", "per_layer_input_gate.weight"},
                                         {"proj.weight", "per_layer_projection.weight"},
                                         {"post_norm.weight", "post_per_layer_input_norm.weight"}}),
-       // Embedding rows beyond the vocabulary are dropped.
+       // The rows of the embedding table beyond the vocabulary are dropped.
        [](Weights& weights) {
          FloatTensor& table = weights.at("token_embd.weight");
          table.shape[0] += 2;
@@ -312,7 +315,7 @@ void set_windows(LooseModel& model, const std::vector<uint8_t>& flags) {
 // otherwise.
 TEST(folders_of_exaone_load_their_mtp_layers) {
   FamilyFolder exaone = folder_of("ExaoneMoEForCausalLM");
-  // The same file as written by llama.cpp's converter.
+  // The same model in a file as written by llama.cpp's converter.
   check_mtp_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0}); }});
   exaone.config += R"(,"mtp_layer_types":["full_attention"])";
   check_mtp_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0, 0}); }});
@@ -326,7 +329,7 @@ TEST(folders_of_exaone_load_their_mtp_layers) {
                     }});
 }
 
-// MiMo's MTP layers have their own numbering, and config.json does not specify their number.
+// MiMo's MTP layers are numbered separately, and config.json does not specify how many there are.
 TEST(folders_of_mimo_load_their_mtp_layers) {
   check_mtp_layers({folder_of("MiMoV2FlashForCausalLM"), "",
                     [](int level, const std::string& rest) {

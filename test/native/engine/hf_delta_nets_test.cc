@@ -132,7 +132,7 @@ TEST(folders_of_delta_nets_match_their_gguf_files) {
   for (const FamilyFolder& one : folders()) check_folder(one);
 }
 
-// Qwen3-Next's config.json does not specify the number of MTP layers.
+// The config.json of Qwen3-Next does not specify the number of MTP layers.
 TEST(folders_of_delta_nets_load_their_mtp_layer) {
   for (const FamilyFolder& one : folders())
     check_mtp_layers(

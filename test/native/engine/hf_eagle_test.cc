@@ -1,6 +1,6 @@
 // Tests that a published EAGLE-3 head produces the same draft tokens, bit for bit, when loaded from its directory as
 // from a GGUF file with the same weights. Names and tensor layout follow SpecForge's LlamaForCausalLMEagle3. vLLM's
-// speculators store the layer's settings separately and give the layer the number 0.
+// speculators format stores the layer's settings separately and gives the layer the number 0.
 #include <numeric>
 
 #include "backend/cpu/cpu_backend.h"

@@ -27,13 +27,13 @@ struct Case {
   const char* config = "";
 };
 
-// Writes the directory of a model. If there is more than one shard, writes several files with an index.
+// Writes the directory of a model. If `shards` is greater than 1, writes several safetensors files and an index.
 void write_folder(const ScratchFolder& folder, const GgufFile& file, const Case& one, size_t shards) {
   const auto tensors = checkpoint_of(file, one.architecture);
   folder.write("config.json", config_of(file, one.name, one.architecture, one.config));
   folder.write("tokenizer_config.json", tokenizer_settings_of(file));
   const auto tokenizer = load_tokenizer(file);
-  // The regular expression that corresponds to the file's pre-tokenizer name.
+  // The regular expression that corresponds to the name of the file's pre-tokenizer.
   const std::string pre(file.string("tokenizer.ggml.pre")->value_or(""));
   std::string splitting;
   if (pre == "llama-bpe" || pre == "qwen2")
@@ -132,7 +132,8 @@ TEST(llama3_scaling_becomes_frequency_factors) {
   }
 }
 
-// Compares the metadata keys and the names, shapes and values of the tensors, regardless of how the engine uses them.
+// Compares the metadata keys of both files, and the names, shapes and values of their tensors, whether or not the
+// engine uses them.
 TEST(folders_of_gemma3_match_their_gguf_file) {
   const std::string path = check::vectors_path("models/gemma3.f16.gguf");
   if (path.empty()) return check::skip("golden vectors not found");

@@ -44,8 +44,8 @@ const TensorNames kKimi =
 const TensorNames kFused = {{"ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"},
                             {"ffn_down_exps.weight", "mlp.experts.down_proj"}};
 
-// For each head, kv_b_proj computes first the part of the key without RoPE, then the value: view(heads, nope + v,
-// rank).
+// For each head, the rows of kv_b_proj that compute the part of the key without RoPE come first, followed by those that
+// compute the value: view(heads, nope + v, rank).
 void publish(Weights& weights) {
   take_each(weights, "attn_k_b.weight", [&](const std::string& block, const FloatTensor& keys) {
     const FloatTensor values = weights.at(block + "attn_v_b.weight");
@@ -158,7 +158,7 @@ TEST(folders_of_mla_match_their_gguf_files) {
   for (const FamilyFolder& one : folders()) check_folder(one);
 }
 
-// The text model of Kimi-VL, with the name prefix that it has when combined with a vision encoder.
+// The text model of Kimi-VL, with the prefix that its tensor names have in a model with a vision encoder.
 TEST(folders_of_kimi_vl_match_those_of_their_text_model) {
   for (FamilyFolder one : folders()) {
     if (const std::string name = one.name; name != "DeepseekV3ForCausalLM") continue;

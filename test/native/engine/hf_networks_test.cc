@@ -17,7 +17,7 @@ using namespace testing;
 
 using Names = std::map<std::string, std::string, std::less<>>;
 
-// A network and the layout of its checkpoint. `names` maps GGUF name stems to checkpoint names where these differ from
+// A network and the layout of its checkpoint. `names` maps the stems of GGUF names to checkpoint names that differ from
 // Llama's.
 struct FolderCase {
   Case network;
@@ -165,7 +165,7 @@ class Checkpoint {
       return put(prefix + "shared_mlp.input_linear.weight", {2 * shape[0], shape[1]}, bytes + up);
     }
     if (stem == "ffn_gate_inp_shexp") shape = {1, shape[0]};
-    // The name ends in "e_score_correction_bias", with no further ".bias". Ernie's tensor has two dimensions.
+    // The name ends in "e_score_correction_bias", without a further ".bias". In Ernie, this tensor has two dimensions.
     if (stem == "exp_probs_b" && one_.name.starts_with("Ernie")) shape = {1, shape[0]};
     put(prefix + hf_name(prefix.empty(), stem) + (stem == "exp_probs_b" ? "bias" : suffix), shape, bytes);
   }
@@ -227,7 +227,8 @@ class Checkpoint {
     }
   }
 
-  // Layout grouped by key head. Each group consists of the queries, the key and the value.
+  // Writes a fused matrix whose rows are grouped by key head. Each group consists of the queries, the key and the
+  // value.
   void add_grouped(const std::string& prefix, const std::string& stem, const std::string& bytes) {
     auto& parts = grouped_[prefix];
     parts[stem] = bytes;

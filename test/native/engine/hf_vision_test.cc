@@ -91,8 +91,8 @@ TEST(folders_of_vision_models_match_their_gguf_pairs) {
   }
 }
 
-// Replaces each number in the files of every kind of directory with an invalid one. If the directory still parses, it
-// is then loaded as a vision file.
+// Replaces each number in the files of every kind of directory with an invalid one. If the changed directory can still
+// be parsed, the test loads its vision file.
 TEST(invalid_numbers_in_vision_folders_are_rejected_or_harmless) {
   size_t n_read = 0, n_refused = 0;
   for (const VisionFolder& one : vision_folders()) {
@@ -121,7 +121,7 @@ TEST(invalid_numbers_in_vision_folders_are_rejected_or_harmless) {
               ++n_refused;
               continue;
             }
-            // The file has no tensors, so loading must fail.
+            // The vision file has no tensors, so loading must fail.
             for (const VisionResize resize : {VisionResize::kOriginal, VisionResize::kLlamaCpp})
               CHECK(!VisionModel::load(**file, {.resize = resize}).ok());
             ++n_read;

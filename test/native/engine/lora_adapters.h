@@ -20,12 +20,12 @@ struct RandomAdapter {
     std::vector<float> a, b;  // Shapes [rank][cols] and [rows][rank].
   };
 
-  // `model` has the same meaning as in EngineSetup. If the file does not exist, the adapter has no matrices.
+  // `model` has the same meaning as in EngineSetup. If the model file does not exist, the adapter has no matrices.
   RandomAdapter(const std::string& model, int rank, uint32_t seed);
 
   Bytes gguf() const;
-  // Writes adapter_config.json and adapter_model.safetensors. `more`: JSON members to append to the config. Rows of
-  // query and key heads are in the order of Hugging Face checkpoints.
+  // Writes adapter_config.json and adapter_model.safetensors. `more` contains JSON members that are appended to the
+  // config. Rows of query and key heads are in the order of Hugging Face checkpoints.
   void write_folder(const ScratchFolder& folder, const std::string& more = "") const;
 
   std::string architecture;

@@ -1,5 +1,5 @@
-// docs/reference/models.md lists how each architecture is tested. The list is generated from the tables that the tests
-// use. Run this test with MONOLITH_WRITE_DOCS=1 to update the file.
+// Checks docs/reference/models.md, which lists how each architecture is tested. The list is generated from the tables
+// that the tests use. To update the file, run this test with MONOLITH_WRITE_DOCS=1.
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -67,8 +67,8 @@ TEST(the_models_document_lists_how_each_architecture_is_tested) {
   std::ofstream(path) << text;
 }
 
-// Without this check, a class would be listed as tested even if the checkpoint tests of all architectures have no case
-// for it.
+// Every architecture must have golden files or a float64 reference. Otherwise, the table would list its Hugging Face
+// classes although no test computes their results.
 TEST(every_architecture_has_a_network_or_golden_vectors) { CHECK(table().find("| no | no |") == std::string::npos); }
 
 }  // namespace monolith

@@ -1,6 +1,6 @@
 // Tests that a failed allocation on behalf of one request fails only that request. The output of the other requests
-// stays the same, and the failed request's pages are freed. Each test fails every allocation of the engine thread in
-// turn.
+// stays the same, and the failed request's pages are freed. Each test is repeated so that every allocation of the
+// engine thread fails once.
 #include <future>
 #include <semaphore>
 
@@ -50,8 +50,8 @@ struct Run {
   bool has_failed_allocation = false;
 };
 
-// Runs all requests in one step loop. `n`: number of allocations before one fails; negative = none fails. `in_a_row`:
-// number of consecutive allocations that then fail.
+// Runs all requests in one step loop. The first `n` allocations succeed, and the next `in_a_row` allocations fail. If
+// `n` is negative, no allocation fails.
 Run run(const EngineSetup& setup, EngineParts& parts, int n, int in_a_row = 1) {
   Run run;
   EngineCounters counters;
@@ -140,7 +140,7 @@ TEST(failed_allocation_in_an_overlapping_step_fails_one_request_only) {
   setup.asynchronous = true;
   check_each_allocation(setup);
 }
-// For a while, nothing can be allocated, not even failure records.
+// For a while, no memory can be allocated, not even for the records that report failures.
 TEST(failed_allocations_delay_the_records_of_failures) { check_each_allocation({}, 40); }
 TEST(failed_allocation_in_a_step_with_draft_tokens_fails_one_request_only) {
   EngineSetup setup;

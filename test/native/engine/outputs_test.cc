@@ -63,7 +63,8 @@ TEST(engine_computes_only_the_prompt) {
   }
 }
 
-// Such a request has no row with logits, whether it runs before sequences that need logits or together with them.
+// A request that only stores its prompt has no row with logits, whether it runs before sequences that need logits or
+// together with them.
 TEST(step_loop_requests_no_logits_for_prompt_only_requests) {
   EngineSetup setup;
   setup.asynchronous = true;

@@ -56,7 +56,7 @@ TEST(engine_reports_prompt_logprobs) {
   const std::vector<Expected> expected = expected_of({}, prompt);
   if (expected.empty()) return;
   std::vector<std::pair<TokenId, float>> first;
-  // Uses the smallest possible number of logit rows (one per sequence), overlapping steps, and different chunk sizes.
+  // Covers the smallest possible number of logit rows (one per sequence), overlapping steps, and different chunk sizes.
   for (const auto& [batch, logit_rows, overlaps] :
        {std::tuple{256, 4, false}, {24, 16, true}, {7, 5, false}, {256, 120, true}}) {
     EngineSetup setup;
@@ -149,7 +149,7 @@ TEST(engine_ends_no_response_before_its_minimum_length) {
     CHECK_EQ(whole.tokens.size(), size_t{40});
     CHECK_EQ(whole.completion_tokens, 40u);
 
-    // The third token would end the response.
+    // Without a minimum length, the third token ends the response.
     GenerationRequest ending = free;
     ending.stop_tokens = {whole.tokens[2]};
     const RequestId early = consumer.submit(ending);

@@ -80,8 +80,8 @@ TEST(request_check_names_the_invalid_rope_position) {
   refused(span(square, 2), "spans[0] has M-RoPE positions, but this model does not use M-RoPE");
 }
 
-// An edit that sets the largest or smallest valid value, and an edit that sets the next value, which must be rejected
-// with an error that names the field.
+// The limit of a field: one edit sets the largest or smallest valid value, and the other one sets the next value, which
+// must be rejected with an error that names the field.
 struct Edge {
   const char* name;  // Expected part of the message.
   std::function<void(GenerationRequest&)> taken, refused;

@@ -12,13 +12,14 @@ using grammar::GrammarOptions;
 
 GrammarRef compiled(Engine& engine, GrammarOptions::Kind kind, std::string text, std::string suffix = "");
 
-// Biases for a few tokens, which then recur often. The text therefore repeats itself often, but not always.
+// Returns biases for a few tokens, which then occur often. The generated text therefore repeats itself often, but not
+// always.
 std::vector<std::pair<TokenId, float>> few_words();
 
-// Repetitive prompts with every kind of sampling.
+// Returns requests with repetitive prompts and every kind of sampling.
 std::vector<GenerationRequest> requests_of(Engine& engine);
 
-// Returns the outcomes of the requests when they run one by one and without draft tokens.
+// Returns the outcomes of the requests when they run one after another and without draft tokens.
 std::vector<ChoiceOutcome> outcomes_without(EngineSetup setup);
 
 void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>& expected, int rounds, bool preempts,

@@ -76,8 +76,8 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 namespace monolith::testing {
 namespace {
 
-// Runs requests `first` to 6. Two of the six requests have a grammar that would end early with other vocabularies. If
-// `adapted` is true, requests with even numbers use a LoRA adapter.
+// Runs requests `first` to 6. Two of the six requests have a grammar, whose text would end too early with other
+// vocabularies. If `adapted` is true, requests with even numbers use a LoRA adapter.
 void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId first = 1, bool adapted = false) {
   const int n = 7 - static_cast<int>(first);
   setup.threads = 2;
@@ -141,8 +141,9 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   std::vector<std::byte> drained;
   const auto step = [&] {
     CHECK(loop.step());
-    // Records accumulate between drains. An EAGLE head's draft tokens are rarely accepted, and the channel's buffer
-    // would still be growing, so in that case the channel is drained after every step.
+    // Normally, records accumulate in the channel for three steps. The draft tokens of an EAGLE head are rarely
+    // accepted, so the channel's buffer would still be growing during the measured steps. In that case, the channel is
+    // therefore drained after every step.
     if (setup.head || counters.steps.load() % 3 == 0) channel->drain(drained);
   };
   for (int i = 0; i < 150; ++i) step();  // Buffers reach their final sizes.
@@ -155,7 +156,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   for (int i = 0; i < n_steps; ++i) step();
   counting = false;
   CHECK_EQ(allocations.load(), 0);
-  // Call names are forced, several tokens at once.
+  // The names of tool calls are forced, several tokens in one step.
   CHECK(counters.decode_tokens - tokens >= (speculation == Speculation::kOff ? 100u : 50u) * static_cast<unsigned>(n));
   CHECK_EQ(counters.accepted_draft_tokens > 0, speculation != Speculation::kOff);
   CHECK_EQ(counters.drafter_tokens > 0, setup.has_drafter());
@@ -215,7 +216,7 @@ TEST(step_loop_runs_mtp_layers_without_allocating) {
   check_own_layers("models/mimo2.q8_0.gguf", 3);
 }
 
-// Makes each allocation fail in turn.
+// Repeats the test so that each allocation fails once.
 TEST(failed_allocation_in_submit_leaks_nothing) {
   EngineSetup setup;
   setup.options.queue_max = 4;

@@ -87,7 +87,7 @@ TEST(engine_cuda_responses_do_not_depend_on_the_batch) {
     for (int round = 0; round < 2; ++round) {  // The second round starts from cached prefixes.
       std::vector<RequestId> ids;
       for (GenerationRequest request : requests) {
-        // Two identical choices, so that the fork must copy pages.
+        // The request has two identical choices, so that the fork must copy pages.
         request.n = round == 0 && request.sampling.temperature == 0.0f ? 2 : 1;
         ids.push_back(consumer.submit(request));
       }

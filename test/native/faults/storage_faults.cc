@@ -67,13 +67,13 @@ bool is_meant(int file) {
   return length > 0 && static_cast<size_t>(n) >= length && strcmp(path + n - length, end) == 0;
 }
 
-// The previous content of a range written since the last sync.
+// The previous content of a file range that was written since the last sync.
 struct Undo {
   Undo* before;
   int file;  // Duplicated file descriptor, because the writer may close its own before a sync.
   off_t at;
-  // Number of bytes that were written, and number of bytes that the file had there before. The previous bytes are
-  // stored directly after this struct.
+  // The number of bytes that were written, and how many of these bytes the file contained before. The previous bytes
+  // are stored directly after this struct.
   size_t n, had;
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
 };
@@ -125,7 +125,7 @@ void forget_writes() {
   }
 }
 
-// A disk may write cached sectors in any order, so any subset of the unsynced sectors may be lost.
+// A disk may write cached sectors in any order, so any subset of the sectors that have not been synced may be lost.
 void lose_writes() {
   uint64_t chance = strtoull(setting("FAULT_SEED"), nullptr, 10) * 0x9E3779B97F4A7C15u + 1;
   constexpr size_t kSector = 4096;
@@ -308,7 +308,7 @@ int ftruncate(int file, off_t length) {
 
 int ftruncate64(int file, off_t length) { return ftruncate(file, length); }
 
-// The library cannot tell which file is mapped, so every msync counts.
+// The library does not know which file is mapped, so it counts every msync() call.
 int msync(void* from, size_t n, int flags) {
   static auto* const call = real<int(void*, size_t, int)>("msync");
   pthread_mutex_lock(&lock);

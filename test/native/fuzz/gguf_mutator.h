@@ -26,7 +26,7 @@ class GgufMutator {
         change_value(*head, chance);
     }
     std::string out = head->write();
-    // With a small header, many mutations have no effect.
+    // If the header is small, many mutations have no effect.
     return out == given ? std::nullopt : std::optional(std::move(out));
   }
 

@@ -1,6 +1,6 @@
 // Structure-aware mutator for JSON. It replaces values with other values from the same document or from an earlier
 // input, and renames, repeats and removes members. It also sets numbers and strings to unusual values, and inserts the
-// fuzz target's templates. It accepts incomplete JSON too.
+// fuzz target's templates. Incomplete JSON is accepted as input, too.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace monolith::fuzzing {
 
 class JsonMutator {
  public:
-  // `members` are inserted into objects, and `wraps` are placed around values. Each % in them is replaced with a value.
+  // Templates in `members` are inserted into objects, and templates in `wraps` are placed around values. Each % in a
+  // template is replaced with a value.
   JsonMutator(std::span<const std::string_view> members, std::span<const std::string_view> wraps)
       : members_(members), wraps_(wraps) {}
 

@@ -46,14 +46,14 @@ class Donors {
     else if (chance.one_in(4))
       all_[chance.below(kMax)] = std::move(one);
   }
-  // Returns a random earlier input. Requires an earlier call to keep().
+  // Returns a random earlier input. keep() must have been called before.
   const T& any(Chance& chance) const { return all_[chance.below(all_.size())]; }
 
  private:
   std::vector<T> all_;
 };
 
-// The strings that the source code of the module under test compares its input with. scripts/fuzz.mjs writes them to a
+// The strings with which the source code of the module under test compares its input. scripts/fuzz.mjs writes them to a
 // file that is also libFuzzer's dictionary. Empty in tests.
 inline const std::vector<std::string>& source_words() {
   static const std::vector<std::string> words = [] {

@@ -53,7 +53,7 @@ inline bool mutate_with(std::string_view name, Mutate mutate) {
   [[maybe_unused]] static const bool added_##name = monolith::fuzzing::add({#name, fuzz_##name}); \
   static void fuzz_##name([[maybe_unused]] monolith::fuzzing::Input input)
 
-// Must come after the target of the same name.
+// Must come after the definition of the target with the same name.
 #define FUZZ_MUTATOR(name)                                                                                    \
   static std::optional<std::string> mutate_##name(std::string_view input, monolith::fuzzing::Chance& chance); \
   [[maybe_unused]] static const bool mutated_##name = monolith::fuzzing::mutate_with(#name, mutate_##name);   \
@@ -85,8 +85,8 @@ inline Input& given() {
   return input;
 }
 
-// Number of inputs that have reached the deepest code that the target tests. If a target rejected all inputs early, it
-// would find nothing.
+// Number of inputs that have reached the deepest code that the target tests. A target that rejects all inputs early
+// would not find anything.
 inline size_t& n_reached() {
   static size_t count = 0;
   return count;

@@ -45,7 +45,7 @@ struct QkvOf {
   Row frequency = P::frequencies(10000);  // RoPE frequencies. Empty = no rotation.
   bool halves = true;
   double magnitude = 1;
-  // Normalizes queries and keys. Arguments: tensor name, row.
+  // Normalizes queries and keys. Called with the name of the norm's tensor and a row.
   std::function<Row(const std::string&, const Row&)> qk_norm = {};
 };
 Rows attention(const P& net, const std::string& block, const Rows& h, const QkvOf& qkv, const P::Attention& how = {});
@@ -82,8 +82,8 @@ Case gemma2();
 
 Case gemma3();
 
-// Phi-3: partial rotation, LongRoPE, a sliding window and fused tensors. `original` is the context length that the
-// model was originally trained with.
+// Phi-3: partial rotation, LongRoPE, a sliding window and fused tensors. `original` is the context length with which
+// the model was originally trained.
 Case phi3(uint32_t original, double factor);
 
 Case smollm3();

@@ -1,5 +1,5 @@
 // Compares every architecture with a reference network in float64. Results must be bit-identical for any chunk size,
-// number of threads and instruction set. Invalid tensors must be rejected with an error that names them.
+// any number of threads and every instruction set. Invalid tensors must be rejected with an error that names them.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -70,7 +70,7 @@ TEST(every_architecture_is_independent_of_chunks_threads_and_instruction_set) {
   }
 }
 
-// The error must name a missing tensor, a tensor with a wrong shape and an unknown tensor.
+// If a tensor is missing, has a wrong shape or is unknown, the error must name it.
 TEST(every_architecture_names_invalid_tensors) {
   for (const Case& one : cases_on_a_cpu()) {
     for (const auto& [name, tensor] : one.model.tensors) {

@@ -16,7 +16,7 @@ TinyModel delta_nets(const char* architecture, bool in_runs) {
     model.tensors.erase(block + "ffn_norm.weight");
     model.norm(block + "post_attention_norm.weight", kEmbd);
     if (layer + 1 == kInterval) {
-      // For each head, the query rows of the matrix are followed by the gate rows.
+      // In the matrix, the query rows of each head are followed by its gate rows.
       model.matrix(block + "attn_q.weight", 2 * kQ, kEmbd);
       model.norm(block + "attn_q_norm.weight", TinyModel::kHeadDim);
       model.norm(block + "attn_k_norm.weight", TinyModel::kHeadDim);

@@ -15,8 +15,8 @@ TinyModel delta_nets(const char* architecture, bool in_runs);
 
 Row unit(Row x);
 
-// `in_runs`: each key head serves a run of consecutive value heads. Otherwise, value heads are assigned to key heads in
-// round-robin order.
+// If `in_runs` is set, each run of consecutive value heads uses the same key head. Otherwise, value heads are assigned
+// to key heads in round-robin order.
 Rows delta_net(const P& net, const std::string& block, const Rows& h, bool in_runs);
 
 // Attention whose output is multiplied element-wise by a sigmoid gate.

@@ -1,6 +1,6 @@
-// Tests models with delta nets and every kind of last layer. A token's logits are bit-identical whether they are
-// requested alone or for all tokens, and whether the prompt is in one chunk or in many. The memory planned for
-// recurrent state equals the memory allocated.
+// Tests models with delta nets and every kind of last layer. A token's logits are bit-identical whether the logits of
+// only this token or of all tokens are requested, and whether the prompt is processed in one chunk or in many. The
+// memory planned for recurrent state equals the memory allocated.
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -56,7 +56,8 @@ TinyModel delta_model(uint32_t interval) {
   return model;
 }
 
-// Qwen3-Next is the only architecture with an older file layout, which groups the matrices by key head.
+// Qwen3-Next is the only architecture with an older file layout, in which the rows of the matrices are grouped by key
+// head.
 TinyModel next_model(bool grouped) {
   constexpr uint32_t kEmbedding = TinyModel::kEmbedding, kKeyHeads = 2, kValueHeads = 4, kDim = 8,
                      kRun = kValueHeads / kKeyHeads * kDim;

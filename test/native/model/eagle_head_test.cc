@@ -95,7 +95,7 @@ void check_head(const HeadOf& how) {
   const auto embedded = [&](int32_t token) {
     return Row(table.begin() + token * how.n_embd, table.begin() + (token + 1) * how.n_embd);
   };
-  // Returns the layer's output for pairs of a token and the hidden state before it.
+  // Returns the output of the head's layer for pairs of a token and the hidden state of the token before it.
   const auto layer = [&](const std::vector<std::pair<int32_t, Row>>& rows) {
     Rows in, residual;
     for (const auto& [token, before] : rows) {

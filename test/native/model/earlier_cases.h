@@ -1,5 +1,5 @@
 // Decoders from before 2024, whose layers differ from Llama's: learned positions, ALiBi, norms without weights, clamped
-// queries, and networks beside attention. Also models that run their layers several times. For tests only.
+// queries, and MLPs in parallel with attention. Also models that run their layers several times. For tests only.
 #pragma once
 
 #include <vector>

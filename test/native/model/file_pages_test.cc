@@ -68,7 +68,7 @@ bool settle_on_disk(const std::string& path) {
   return done;
 }
 
-// Gate and up rows of the experts alternate in one tensor, so that each matrix consists of runs of many pages.
+// In one tensor, runs of gate rows and runs of up rows alternate, so that each matrix consists of runs of many pages.
 TinyModel fused_experts() {
   // Runs of one MiB, because the page cache stores files in blocks of up to two MiB.
   constexpr uint32_t kWide = 8192;
@@ -103,7 +103,7 @@ TEST(pages_of_a_loaded_file_are_released_even_if_rows_alternate) {
   for (const GgufTensor& tensor : (*file)->tensors())
     if (tensor.name.find("gate_up") != std::string::npos) in_runs += tensor.bytes();
   // Both ends of a run share pages with the neighboring runs, and the kernel maps some additional pages around each
-  // read.
+  // page that is read.
   CHECK(in_runs > 1 << 20);
   CHECK(resident_of(on_disk.path()) < in_runs / 4);
 }
@@ -213,7 +213,7 @@ TEST(huge_page_collapse_keeps_the_contents_and_stops_when_asked) {
   mapping->collapse_huge_pages([&] { return ++calls > 2; });
   CHECK_EQ(calls, 3);
   const size_t collapsed = mapping->collapse_huge_pages([] { return false; });
-  // How many pages the kernel collapses depends on the system's state.
+  // How many pages the kernel collapses depends on the state of the system, so the test does not check the number.
   CHECK(collapsed % kHuge == 0 && collapsed <= kBytes);
   bool same = true;
   for (size_t i = 0; i < kBytes; ++i) same = same && mapping->data()[i] == static_cast<std::byte>(i * 31 >> 3);

@@ -11,7 +11,8 @@ struct GoldenFile {
   bool plain_too = false;  // Also run with the portable kernels, which are slow.
 };
 
-// With F32 and F16 weights, the KV cache has half precision. With quantized weights, the activations also have 8 bits.
+// With F32 and F16 weights, keys and values are stored as binary16. With quantized weights, activations are also
+// rounded to 8 bits.
 inline constexpr GoldenFile kGoldenFiles[] = {
     {"llama.f32", "llama", "f16", true},
     {"llama.f16", "llama", "f16", false, true},

@@ -17,8 +17,9 @@ namespace {
 
 using namespace testing;
 
-// If faster kernels are available, the portable kernels run only one file per type, and only the short prompts. So do
-// the AVX2 kernels if AVX-VNNI is available, because the two differ only in matmul, which is tested separately.
+// If faster kernels are available, the portable kernels run only one file per type, and only the short prompts. The
+// same applies to the AVX2 kernels if AVX-VNNI is available, because the two sets of kernels differ only in matmul,
+// which is tested separately.
 bool spared(CpuIsa isa) {
   return (isa == CpuIsa::kPlain && available_cpu_isas().size() > 1) ||
          (isa == CpuIsa::kAvx2 && cpu_has(CpuIsa::kAvxVnni));
@@ -28,7 +29,7 @@ std::string weights_path(const GoldenFile& file) {
   return check::vectors_path(std::string("models/") + file.name + ".gguf");
 }
 
-// Cached, because otherwise parsing would take most of the test's time.
+// The golden vectors are cached, because otherwise parsing them would take most of the test's time.
 const Golden* golden_of(const GoldenFile& file) {
   static std::map<std::string, std::optional<Golden>> read;
   auto [at, is_new] = read.try_emplace(file.name);
@@ -135,7 +136,7 @@ void judge_pieces_of_7(const GoldenFile& file, const Golden& golden, GoldenRunne
   }
 }
 
-// Bitwise comparison that includes the greedy logits.
+// Compares two runs bit for bit, including the greedy logits.
 bool same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b) {
   const auto equal = [](const std::vector<std::vector<float>>& x, const std::vector<std::vector<float>>& y) {
     if (x.size() != y.size()) return false;
@@ -181,7 +182,7 @@ TEST(exact_arithmetic_is_within_the_f32_tolerance_on_the_other_instruction_sets)
   for (const CpuIsa isa : available_cpu_isas()) {
     if (isa == available_cpu_isas().back()) continue;  // The test above covers the instruction set that "auto" selects.
     for (const GoldenFile& file : files_here()) {
-      // Exact arithmetic converts every type to F32, so one file per architecture is enough.
+      // With exact arithmetic, weights of every type are converted to F32, so one file per architecture is enough.
       if (!file.own_shape) continue;
       const Golden* golden = golden_of(file);
       REQUIRE(golden != nullptr);

@@ -331,7 +331,8 @@ TEST(residual_streams_use_values_of_the_file_or_defaults) {
     CHECK_EQ(params->layers[i].window, i % 5 < 4 ? 32 : 0);
   }
   model.key("altup.num_inputs", 3u);
-  // The values are quantiles of the normal distribution. With minus infinity, no activation is dropped.
+  // The expected values are quantiles of the normal distribution. If the value is minus infinity, no activation is
+  // dropped.
   std::vector<float> scales(12, -INFINITY);
   scales[2] = 1.25f;
   model.key("activation_sparsity_scale", scales);
@@ -438,7 +439,7 @@ TEST(chunk_experts_allow_no_other_selection) {
   check_refused(model, ErrorCode::kUnsupported, "'grovemoe.hash_layer_count' is 1");
 }
 
-// The key is the number of heads in PLaMo 2, and a rank in Mamba.
+// For PLaMo 2, this key contains the number of heads; for Mamba, a rank.
 TEST(the_number_of_state_space_heads_is_limited) {
   TinyModel model("plamo2");
   model.key("attention.head_count_kv", std::vector<uint32_t>{0, TinyModel::kKvHeads});
@@ -507,7 +508,7 @@ TEST(moe_settings_are_read_and_invalid_ones_rejected) {
 
 TEST(the_vocabulary_must_agree_with_the_embedding_table) {
   TinyModel model;
-  // Only the length of this array matters, which is the number of tokens.
+  // Only the length of this array, the number of tokens, is used.
   model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(39, 0);
   check_refused(model, ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has 39 tokens");
   model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(TinyModel::kVocab, 0);

@@ -10,7 +10,8 @@
 namespace monolith {
 namespace {
 
-// Every `period`-th layer has full attention; 0 = no layer has full attention.
+// Every `period`-th layer has full attention, the others a sliding window. If `period` is 0, no layer has full
+// attention.
 HyperParams network(int n_layers, int period, int window) {
   HyperParams params{};
   params.n_layers = n_layers;
@@ -178,7 +179,8 @@ TEST(the_longest_sequence_fits_the_pages) {
   CHECK(windows.positions_in(windows.window_pages(20) + 1, 20) > 1'000'000'000);
 }
 
-// The KV memory saved for a decoding sequence, in layers times positions.
+// Tests how much KV memory sliding windows save for a decoding sequence. The memory is counted in layers times
+// positions.
 TEST(long_sequences_of_sliding_window_models_need_a_fraction_of_the_memory) {
   const KvLayout layout = kv_layout(network(48, 6, 1024), true);
   const auto taken = [&](int64_t positions) {

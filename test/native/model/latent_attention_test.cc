@@ -1,6 +1,6 @@
 // Tests MLA in every form that occurs in files: separate key and value matrices per head, a joint matrix, and the key
-// names of older files. Some sizes do not fill a matrix's panels. The reference network in float64 computes each head's
-// keys and values, that is, it does not absorb the key matrices into the queries.
+// names of older files. Some sizes do not fill a matrix's panels. The reference network in float64 computes the keys
+// and values of each head from the latents. Unlike the engine, it does not absorb the key matrices into the queries.
 #include <cmath>
 #include <cstring>
 #include <string>

@@ -134,7 +134,7 @@ TEST(unknown_tensors_are_rejected_unless_harmless) {
     model.bias(name, TinyModel::kEmbedding);
     check_contains(load_error(model), std::string("tensor '") + name + "'");
   }
-  // The architecture is Llama, because it uses rope_freqs; any other architecture would have to ignore this tensor.
+  // Qwen 2 does not use rope_freqs and would have to ignore this tensor, so it rejects the file.
   TinyModel qwen("qwen2");
   qwen.norm("rope_freqs.weight", TinyModel::kHeadDim / 2);
   check_contains(load_error(qwen), "tensor 'rope_freqs.weight'");
@@ -218,8 +218,8 @@ TEST(damaged_images_are_planned_or_rejected_with_a_message) {
   for (size_t round = 0; round < 6000; ++round) {
     const ParsedModel& intact = models[round % models.size()];
     Bytes bytes = intact.bytes;
-    // Damages the header, the metadata and the tensor table, but not the weights. The table makes up most of these
-    // bytes but has few values that may change, so every second round leaves it unchanged.
+    // Damages the header, the metadata and the tensor table, but not the weights. The tensor table makes up most of
+    // these bytes but contains few values that are worth changing, so every second round leaves it unchanged.
     const auto whole = static_cast<uint64_t>(intact.file->tensors()[0].data.data() - intact.bytes.data());
     const uint64_t head = round % 2 == 0 ? whole : whole / 6;
     for (uint64_t n = 1 + random(3); n > 0; --n) {

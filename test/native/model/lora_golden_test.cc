@@ -70,7 +70,7 @@ void judge(const Golden& golden, const std::vector<GoldenPrompt>& prompts, const
   if (!verdict.passes(*tolerance)) check::fail(__FILE__, __LINE__, "outside the tolerance: " + label);
 }
 
-// The golden prompts, or only the prompts of up to 50 tokens, because the portable kernels are slow.
+// Returns the golden prompts. For the portable kernels, which are slow, returns only the prompts of up to 50 tokens.
 std::vector<GoldenPrompt> prompts_for(const Golden& golden, bool only_short) {
   std::vector<GoldenPrompt> prompts = golden.prompts;
   if (only_short) std::erase_if(prompts, [](const GoldenPrompt& prompt) { return prompt.tokens.size() > 50; });

@@ -8,10 +8,11 @@ namespace monolith::testing {
 
 void put_choice_bias(TinyModel& model, uint32_t lead);
 
-// Starting with layer `lead`, computes routed experts plus a shared expert; in the layers before it, an MLP.
+// In layer `lead` and the layers after it, computes routed experts plus a shared expert; in the layers before it, an
+// MLP.
 Row mixture_beside(const P& net, const std::string& block, const Row& row, uint32_t lead, const P::MixtureOf& how);
 
-// GLM 4.5: the last layer in the file is an MTP layer and is omitted.
+// GLM 4.5: the last layer in the file is an MTP layer, which the reference network omits.
 Case glm4moe(bool qk_norms);
 
 Case dots1();
@@ -21,7 +22,7 @@ Case bailingmoe();
 // Experts are selected from two of three groups; queries, keys and values are fused.
 Case bailingmoe2();
 
-// A softmax over all experts, and a bias that affects only the selection of experts.
+// The router uses a softmax over all experts and a bias that affects only the selection of experts.
 Case ernie4_5_moe();
 
 constexpr uint32_t kOssFf = 64;  // A multiple of the MXFP4 block size.
@@ -36,8 +37,8 @@ Row mean_norm(const P& net, const std::string& name, Row x, bool biased, size_t 
 
 Case norms_apart(bool stablelm);
 
-// GroveMoE: a second mixture reads the output of the first one. Written from llama.cpp, whose weights of the second
-// mixture are the scores with the numbers of its experts.
+// GroveMoE: a second mixture reads the output of the first one. Written from llama.cpp, in which the weight of expert e
+// of the second mixture is the e-th score of the first mixture's router.
 Case grovemoe();
 
 }  // namespace monolith::testing

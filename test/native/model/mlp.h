@@ -33,7 +33,7 @@ class Mlp {
   // Multiplies by the rows [first_row, first_row + n_rows) of a matrix, or by all rows if `n_rows` is 0.
   Row times(const std::string& name, const Row& x, size_t first_row = 0, size_t n_rows = 0) const;
   Row biased(const std::string& name, const Row& x) const { return plus(times(name, x), values(name + ".bias")); }
-  // RMS norm over groups of as many values as the weight has.
+  // RMS norm over groups of values. A group has as many values as the norm's weight.
   Row norm(const std::string& name, Row x) const;
 
   static Row plus(Row a, const Row& b, double factor = 1);
@@ -41,9 +41,11 @@ class Mlp {
   static Row scaled(Row x, double factor);
 
   static Row frequencies(double base, int n_dims = kHeadDim);
-  // YaRN with the default ramp, which extends from 32 rotations to 1 rotation within `original` positions.
+  // YaRN with the default ramp, which extends from the pair that rotates 32 times within `original` positions to the
+  // pair that rotates once.
   static Row yarn(double base, double factor, double original);
-  // Rotates the pairs (2i, 2i + 1) of each head or, with `halves`, the pairs (i, i + n).
+  // Rotates the pairs (2i, 2i + 1) of each head or, if `halves` is true, the pairs (i, i + n), where n is the number of
+  // pairs.
   static void rotate(Rows& heads, const Row& frequency, bool halves, double magnitude = 1);
 
   struct Attention {
@@ -55,8 +57,8 @@ class Mlp {
   };
   static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how);
 
-  // Evaluates the `used` experts with the largest router logits. `over_chosen`: the weights of the selected experts sum
-  // to one.
+  // Evaluates the `used` experts with the largest router logits. If `over_chosen` is true, the weights of the selected
+  // experts are normalized to sum to one.
   Row mixture(const std::string& block, const Row& x, int n_ff, int used, bool over_chosen) const;
 
   // Options for an MoE layer with a different kind of routing or computation.

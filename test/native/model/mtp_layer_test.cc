@@ -108,7 +108,8 @@ void check_family(const Family& family) {
   auto model = golden_model(family.file);
   if (!model) return;
   const uint32_t layer = add_mtp_layer(*model);
-  // Fewer positions than tokens, so that the MTP layer's own selection matters.
+  // The indexer selects fewer positions than there are tokens, so that the selection by the MTP layer's own indexer
+  // affects the result.
   if (model->has("attention.indexer.top_k")) model->set("attention.indexer.top_k", 8);
   const std::string block = "blk." + std::to_string(layer) + ".";
   const Bytes image = model->build();
@@ -175,7 +176,7 @@ TEST(mtp_layers_of_every_family_match_their_formula) {
   for (const Family& family : kFamilies) check_family(family);
 }
 
-// GLM 4.5 with `n_levels` MTP layers, each with its own weights.
+// Returns a GLM 4.5 model with `n_levels` MTP layers, each with its own weights.
 TinyModel glm_with_levels(uint32_t n_levels) {
   TinyModel model = glm4moe(true).model;
   std::map<std::string, TinyModel::Tensor> more;
@@ -230,8 +231,8 @@ void check_levels(uint32_t n_levels) {
     Fed sequence(*loaded.model, 0, 2);
     sequence.feed({tokens.begin(), tokens.end() - 1}, piece);
     std::vector<int32_t> text = tokens;
-    // `before`: for each position, the hidden state that the level reads along with the next token. `inputs`: the
-    // level's input for each token.
+    // `before` contains, for each position, the hidden state that the level reads together with the next token.
+    // `inputs` contains the level's input for each token.
     Rows before = hidden, inputs;
     for (uint32_t depth = 0; depth < n_levels + 2; ++depth) {
       const std::string block = block_name(3 + std::min(depth, n_levels - 1));

@@ -1,4 +1,4 @@
-// All test cases with recurrent state. The test cases with short convolutions are defined here (LFM2: transformers'
+// Declares all test cases with recurrent state and defines those with short convolutions (LFM2: transformers'
 // modeling_lfm2). For tests only.
 #pragma once
 
@@ -12,8 +12,8 @@ namespace monolith::testing {
 // Three layers, of which the second one is an attention layer.
 TinyModel short_convolutions(const char* architecture);
 
-// The projection of a token has three parts. The first part multiplies the convolution's input, and the second part
-// multiplies its output.
+// A token's projection has three parts. The first part is multiplied with the convolution's input, and the second part
+// with its output.
 Rows short_convolution(const P& net, const std::string& block, const Rows& h);
 
 Rows short_convolution_layers(const P& net, const Tokens& tokens,

@@ -35,7 +35,7 @@ void retype(TinyModel& model, TensorType type) {
   }
 }
 
-// The largest error of a logit, and the root mean square error over all logits, in standard deviations.
+// The largest error of any logit and the root mean square error over all logits, in standard deviations.
 struct Off {
   double most = 0, mean = 0;
 };

@@ -21,15 +21,16 @@ TEST(plain_frequencies_fall_geometrically) {
 }
 
 TEST(yarn_keeps_fast_pairs_interpolates_slow_ones_and_blends_between) {
-  // 128 dimensions, base 1e6, and 32768 positions extended by a factor of 4 (as in Qwen 2.5). The pair that rotates 32
-  // times is 128 ln(32768 / (32 2 pi)) / (2 ln 1e6) = 23.6, and the pair that rotates once is 39.7, so the ramp extends
-  // from 23 to 40.
+  // Tests 128 dimensions, base 1e6, and 32768 positions extended by a factor of 4 (as in Qwen 2.5). The index of the
+  // pair that rotates 32 times is 128 ln(32768 / (32 2 pi)) / (2 ln 1e6) = 23.6, and the index of the pair that rotates
+  // once is 39.7, so the ramp extends from 23 to 40.
   const auto plain = plain_rope_frequencies(128, 1e6);
   auto scaled = plain;
   const float magnitude = apply_yarn({.factor = 4, .original_context = 32768}, 1e6, scaled);
   for (size_t i = 0; i <= 23; ++i) CHECK(near(scaled[i], plain[i]));
   for (size_t i = 40; i < 64; ++i) CHECK(near(scaled[i], plain[i] / 4));
-  // 7 of 17 steps along the ramp: the result is 7/17 of the interpolated value plus 10/17 of the unchanged one.
+  // This pair is 7 of 17 steps along the ramp: the result is 7/17 of the interpolated value plus 10/17 of the unchanged
+  // one.
   CHECK(near(scaled[30], plain[30] * (7.0 / 17 / 4 + 10.0 / 17)));
   CHECK(std::abs(magnitude - 1.1386294f) < 1e-6f);  // The magnitude is 0.1 ln 4 + 1.
 }

@@ -47,7 +47,7 @@ Row normed_row(const P& net, const std::string& name, const Row& x, double eps =
   return out;
 }
 
-// The difference between each row and the previous row. The first row is compared with zeros.
+// Returns the difference of each row from the previous row. The row before the first one counts as zeros.
 Rows differences(const Rows& x) {
   Rows out;
   for (size_t row = 0; row < x.size(); ++row) out.push_back(P::plus(row == 0 ? Row(kEmbd) : x[row - 1], x[row], -1));

@@ -6,7 +6,7 @@
 
 namespace monolith::testing {
 
-// `apart`: an older file, in which each input of time mixing has its own tensor.
+// If `apart` is true, returns the case for an older file, in which each input of time mixing has its own tensor.
 Case rwkv6(bool apart);
 Case rwkv7();
 

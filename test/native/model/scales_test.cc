@@ -1,6 +1,6 @@
 // Tests scale tensors that accompany matrices ("x.scale" for "x.weight"). Matrix products are multiplied by the scales,
 // regardless of the type, the layer and the number of matrices. If a backend does not support scales, the weights are
-// multiplied instead. Invalid scales are rejected with an error that names them.
+// multiplied by them instead. Invalid scales are rejected with an error that names them.
 #include "check.h"
 #include "model/all_cases.h"
 #include "backend/forwarding_backend.h"
@@ -25,8 +25,8 @@ bool is_unread(const std::string& name) {
   return name == "blk.0.time_mix_v1.weight" || name == "blk.0.time_mix_v2.weight";
 }
 
-// Returns the file with its matrices divided by powers of two, which are stored as scale tensors. If a tensor holds
-// several matrices, each matrix has its own scale.
+// Returns the file with its matrices divided by powers of two. The powers of two are stored as scale tensors. If a
+// tensor contains several matrices, each matrix has its own scale.
 LooseModel scaled(const GgufFile& file) {
   LooseModel model(file);
   std::map<std::string, LooseModel::Tensor> matrices;

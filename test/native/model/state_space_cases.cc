@@ -328,7 +328,7 @@ Case plamo2() {
     model.norm(block + "ssm_c_norm", kMambaState);
   });
   const auto mixer = [](const P& net, const std::string& block, const Rows& h) {
-    // Each head's gate is followed by its x.
+    // In the projection, each head's gate is followed by the head's x.
     const auto project = [&](size_t which) {
       return each(h, [&](const Row& row) {
         Row parts;

@@ -50,7 +50,8 @@ TinyModel model_of(TensorType type, bool decoded) {
   return model;
 }
 
-// Returns the logits of all tokens in one step. If the model does not load, fails the test and returns an empty vector.
+// Returns the logits of all tokens in one step. If the model cannot be loaded, fails the test and returns an empty
+// vector.
 std::vector<float> logits_of(const TinyModel& model, const CpuBackendOptions& options) {
   const ParsedModel parsed(model);
   auto backend = make_cpu_backend(options);

@@ -15,10 +15,10 @@ class Alone {
   Alone(const Setup& setup, const Ask& ask);
 
   int length() const { return length_; }
-  // Appends one token to the text read so far.
+  // Appends one token to the text that has been read so far.
   void read(TokenId token);
-  // Samples the next token for choice `choice`, from the logits of the last token read. The result is valid until the
-  // next call.
+  // Samples the next token for choice `choice`, from the logits of the last token that was read. The result is valid
+  // until the next call to next().
   const SampleResult& next(int choice);
   // Log probabilities of the prompt's tokens, beginning with the second token.
   struct Scored {

@@ -22,7 +22,7 @@ class Disk {
   void attach(PageTier& tier);
   // Opens an import for a request's prompt.
   void prefetch(PageTier& tier, const GenerationRequest& request);
-  // Receives the engine's messages and replies to them.
+  // Processes the engine's messages and replies to them.
   void work(PageTier& tier);
   void close_all(PageTier& tier);
   int64_t imported() const { return imported_; }

@@ -29,8 +29,8 @@ namespace {
 constexpr int kMaxShrinkingRuns = 1500;
 
 // Reduces a failing scenario by omitting actions as long as it still fails. `fails` returns whether a run with the
-// selected actions fails. Returns the smallest selection found within `most_runs` runs. Plain delta debugging (Zeller
-// and Hildebrandt 2002): each round omits runs of consecutive actions, and these runs are shorter than in the previous
+// selected actions fails. Returns the smallest selection found within `most_runs` runs. Uses simple delta debugging
+// (Zeller and Hildebrandt 2002): each round omits runs of consecutive actions that are shorter than in the previous
 // round.
 std::vector<bool> shrink(size_t n_actions, const std::function<bool(const std::vector<bool>&)>& fails, int most_runs) {
   std::vector<size_t> kept(n_actions);
@@ -43,7 +43,7 @@ std::vector<bool> shrink(size_t n_actions, const std::function<bool(const std::v
   int runs = 0;
   for (size_t length = std::max<size_t>(1, kept.size() / 2); runs < most_runs;) {
     bool shorter = false;
-    // Starts at the end of the list, because late actions depend on earlier actions.
+    // Starts at the end of the list, because later actions may depend on earlier ones.
     for (size_t end = kept.size(); end > 0 && runs < most_runs;) {
       const size_t begin = end > length ? end - length : 0;
       std::vector<size_t> without(kept.begin(), kept.begin() + static_cast<ptrdiff_t>(begin));
@@ -114,8 +114,8 @@ bool read_options(int n, char** arguments, Options& options) {
   return true;
 }
 
-// The command that repeats the running scenario. It is printed if an assertion fails, because a failed assertion ends
-// the process.
+// The command that repeats the current scenario. It is printed if an assertion fails, because the process then ends
+// before the scenario can be reduced.
 char again[160];
 
 void say_what_ran(int) { static_cast<void>(!write(STDOUT_FILENO, again, std::strlen(again))); }

@@ -1,6 +1,6 @@
-// The network of a simulated model. Its forward pass is a hash of everything that a token attends to. If a page belongs
-// to another request, is stale or is lost, if a state is wrong, or if tokens are in the wrong order, the logits change,
-// and nearly always the sampled token as well. Pure functions.
+// The network of a simulated model. Its forward pass is a hash of everything to which a token attends. If a page
+// belongs to another request, is stale or is lost, if a state is wrong, or if tokens are in the wrong order, the logits
+// change, and nearly always the sampled token as well. Pure functions.
 //
 // The network has one layer of each kind: page tables for full attention, page tables for sliding-window attention, and
 // recurrent state.
@@ -31,7 +31,7 @@ struct Shape {
   bool has_state = false;
 };
 
-// Running hash of the earlier positions that every later token attends to.
+// Running hash of the earlier positions to which every later token attends.
 struct Seen {
   std::array<uint64_t, kMaxTables> full{};  // One hash per full-attention page table.
   uint64_t state = 0;
@@ -42,7 +42,7 @@ inline uint64_t embedded_input(float number) {
   return 0xE3B0000000000000u + static_cast<uint64_t>(static_cast<int64_t>(number));
 }
 
-// at(table, position) -> uint64_t& returns what the table stores for the position.
+// at(table, position) returns a reference (uint64_t&) to the value that page table `table` stores for the position.
 template <typename At>
 uint64_t within_window(const Shape& shape, int table, int position, int end, At&& at) {
   uint64_t sum = 0;
@@ -77,7 +77,7 @@ uint64_t pass_row(const Shape& shape, Seen& seen, uint64_t input, int position, 
   return row;
 }
 
-// Computes the tokens in a span with bidirectional attention. None of them has logits.
+// Computes the tokens in a span with bidirectional attention. No logits are computed for them.
 template <typename At>
 void pass_span(const Shape& shape, Seen& seen, std::span<const uint64_t> inputs, int first, At&& at) {
   const KvLayout& layout = shape.layout;

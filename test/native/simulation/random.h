@@ -18,7 +18,8 @@ inline uint64_t scramble(uint64_t x) {
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(scramble(seed)) {}
-  // A generator for one use within a run. Its numbers do not depend on how many numbers are drawn elsewhere.
+  // A random number generator for one purpose within a run. Its numbers do not depend on how many numbers other
+  // generators produce.
   Random(uint64_t seed, uint64_t place) : state_(scramble(scramble(seed) ^ scramble(~place))) {}
 
   uint64_t next() { return scramble(state_ += 0x9E3779B97F4A7C15u); }

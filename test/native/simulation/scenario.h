@@ -35,12 +35,12 @@ struct Span {
   bool bidirectional;
 };
 
-// A request. Prompts of the same family share their first tokens.
+// A request to submit. Prompts of the same family share their first tokens.
 struct Ask {
   uint64_t organization = 0;
   bool background = false;
   int channel = 0;
-  // The prompt consists of `n_shared` tokens of the family, followed by `n_own` tokens of the request.
+  // The prompt consists of `n_shared` tokens that are common to the family, followed by `n_own` tokens of this request.
   int family = 0, n_shared = 0, n_own = 1, own = 0;
   std::vector<Span> spans;
   OutputKind output = OutputKind::kTokens;
@@ -86,7 +86,7 @@ Scenario make_scenario(uint64_t seed, uint64_t number);
 std::vector<TokenId> prompt_of(const Ask& ask);
 std::vector<float> rows_of(const Span& span);
 
-// These functions return a human-readable description on one line.
+// These functions return human-readable descriptions of one line.
 std::string to_text(const Setup& setup);
 std::string to_text(const Action& action);
 

@@ -1,5 +1,5 @@
-// The standard library's std::chrono::steady_clock calls clock_gettime(). This definition takes precedence over the C
-// library's.
+// The standard library's std::chrono::steady_clock calls clock_gettime(). This definition takes precedence over that of
+// the C library.
 #include "simulation/sim_clock.h"
 
 #include <sys/syscall.h>

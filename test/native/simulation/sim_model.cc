@@ -66,7 +66,7 @@ SimModel::SimModel(const Setup& setup, SimBackend& backend) : backend_(backend),
   logits_.resize(static_cast<size_t>(limits_.max_logit_rows) * kVocabulary);
 }
 
-// Reads KV pages on behalf of a sequence: has the sequence's page tables and the organization that owns the sequence.
+// Reads the KV pages of a sequence. Contains the sequence's page tables and the organization that owns the sequence.
 struct SimModel::Reading {
   std::array<const int32_t*, kMaxTables> pages;
   uint64_t owner;

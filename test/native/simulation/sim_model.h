@@ -22,7 +22,7 @@ struct Violation : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Thrown by the simulation to make a forward pass fail.
+// Thrown by the simulated model to make a forward pass fail.
 struct BrokenStep : std::runtime_error {
   BrokenStep() : std::runtime_error("the device is gone") {}
 };
@@ -37,8 +37,8 @@ struct SimCache final : KvCache {
   std::vector<Cell> cells;  // Stored positions, as [page][kPageTokens].
 };
 
-// Wraps a CPU backend but computes nothing. With `overlaps`, it reports itself as asynchronous, so that steps overlap
-// and sampling takes place on the device.
+// Wraps a CPU backend but computes nothing. If Setup::overlaps is set, it reports itself as asynchronous, so that steps
+// overlap and sampling takes place on the device.
 class SimBackend final : public ForwardingBackend {
  public:
   SimBackend(Backend& inner, const Setup& setup)

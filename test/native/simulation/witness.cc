@@ -165,7 +165,7 @@ void Witness::take(RequestId id, Known& known, int index, TokenId token) {
   ++n_tokens_;
   const SampleResult& expected = choice.alone->next(index);
   if (token != expected.token) {
-    // The engine itself may insert the tokens that close the reasoning, but only once.
+    // The tokens that close the reasoning may have been inserted by the engine, but only once.
     const bool closes = ask.budget >= 0 && (token == kSpace || token == kClose) && ++choice.n_closing <= ask.n_closing;
     if (!closes)
       fail(id, "token " + std::to_string(choice.tokens.size()) + " of choice " + std::to_string(index) + " is " +
@@ -188,7 +188,7 @@ void Witness::read_text(RequestId id, Known& known, int index, bool has_logprobs
     const auto logprob = record.get<float>();
     if (record.get<uint32_t>() != 0) fail(id, "more logprobs than requested");
     if (known.ask->budget >= 0) continue;  // Tokens in the forced closing sequence have no logprobs.
-    // An ignored end token has no text, so it has no logprobs entry either.
+    // An end-of-generation token that is ignored has no text and therefore no logprobs entry.
     while (choice.n_entries < choice.tokens.size() && choice.tokens[choice.n_entries] == kEnd) ++choice.n_entries;
     const size_t at = choice.n_entries++;
     if (at >= choice.tokens.size() || choice.tokens[at] != token) fail(id, "logprobs of another token");

@@ -1,5 +1,5 @@
 // Records which requests were submitted and what they received. Every record of every request is compared with the
-// response that the request would get alone, and with the actions that affected the request.
+// response that the request would get alone, and with the actions that affect the request.
 #pragma once
 
 #include <bitset>
@@ -59,7 +59,7 @@ class Witness {
   // shutting down.
   void shutting_down(bool in_order) { shuts_ = true, in_order_ = in_order; }
   void running_again() { shuts_ = false; }
-  // Drops requests that have ended and whose records have all been read.
+  // Forgets the requests that have ended and whose records have all been read.
   void drop_finished();
   uint64_t trace() const { return trace_; }
   int64_t tokens() const { return n_tokens_; }

@@ -204,7 +204,7 @@ void World::act(size_t number) {
   }
 }
 
-// Does the same as the engine's submit().
+// Does the same as Engine::submit().
 void World::submit(size_t number, const Ask& ask) {
   GenerationRequest request = request_of(ask, tokenizer_);
   Machine& machine = *machine_;
@@ -231,7 +231,7 @@ void World::submit(size_t number, const Ask& ask) {
   machine.loop.add(std::move(made));
 }
 
-// Does the same as the engine's cancel(), at any time: the request's records are dropped immediately.
+// Does the same as Engine::cancel(), which may be called at any time: the request's records are dropped immediately.
 void World::cancel(RequestId id) {
   Witness::Known* known = witness_->find(id);
   if (!known || known->forgotten) return;

@@ -16,7 +16,7 @@
 
 namespace monolith::simulation {
 
-// Statistics of one run. The statistics of several runs can be added up.
+// Statistics of one run, which can be added to the statistics of other runs.
 struct Figures {
   int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, drafted = 0,
           accepted_draft_tokens = 0;
@@ -44,8 +44,8 @@ inline EngineOptions options_of(const Setup& setup) {
   return options;
 }
 
-// The parts of an engine that are simulated: its step loop and the objects used by the loop. A restart of the engine
-// constructs a new Machine.
+// The parts of an engine that are simulated: its step loop and the objects used by the loop. To simulate a restart of
+// the engine, a new Machine is constructed.
 struct Machine {
   // `inner` is a backend that is never used for computation.
   Machine(const Setup& setup, const Tokenizer& tokenizer, Backend& inner)
@@ -114,10 +114,11 @@ class World {
   std::vector<Line> lines_;
   std::map<size_t, RequestId> ids_;  // Request IDs by the number of the action that submitted them.
   static constexpr size_t kMaxOrganizations = 8;
-  // For each organization, the number of steps without a sequence slot although a slot could have been assigned.
+  // For each organization, the number of consecutive steps in which it had no sequence slot although it could have been
+  // given one.
   std::array<int64_t, kMaxOrganizations> without_{}, easily_{};
   std::vector<RequestId> meanwhile_;  // Requests to cancel while the next step is being computed.
-  // Requests whose cancellation has not been processed by the engine yet.
+  // Requests whose cancellation the engine has not processed yet.
   std::vector<std::pair<RequestId, std::shared_ptr<Channel>>> cancelled_;
   RequestId next_id_ = 1;
   int64_t step_ = 0;

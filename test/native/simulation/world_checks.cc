@@ -74,7 +74,7 @@ void World::check_pages() {
       throw Violation("a node's references are not those of the sequences");
   int64_t held = 0;
   for (PageId page = 0; page < pool.size(); ++page) {
-    // The pool has no reference count for a page that has never been used.
+    // The pool has no reference count for pages that have never been used.
     const int32_t counted = page < pool.touched() ? pool.ref_count(page) : 0;
     if (counted != references[static_cast<size_t>(page)])
       throw Violation("page " + std::to_string(page) + " has " + std::to_string(counted) + " references, " +
@@ -103,7 +103,8 @@ void World::check_queue() const {
                     std::to_string(requests_.size()));
 }
 
-// Collects all requests in any of the scheduler's lists. Each request occurs only once, by its address.
+// Collects all requests in any of the scheduler's lists. Each request occurs only once; requests are compared by
+// address.
 void World::look() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   requests_.clear();
@@ -120,8 +121,8 @@ const Request* World::find(RequestId id) const {
   return at == requests_.end() ? nullptr : *at;
 }
 
-// Work must make progress unless its reader blocks it. If a channel was drained after the plan was made, its work must
-// make progress in the next plan.
+// The engine must make progress unless all work is blocked by readers that do not drain their channels. A channel that
+// was drained after the plan was made no longer blocks its work in the next plan.
 void World::check_progress(bool computed) {
   const auto goes_on = [&](const auto& entry) {
     return !entry.second.retired && !lines_[static_cast<size_t>(entry.second.channel)].channel->full();
@@ -135,7 +136,7 @@ void World::check_progress(bool computed) {
 void World::check_deadlines(int64_t begun_ns) const {
   for (const auto& [id, known] : witness_->all()) {
     if (known.retired || known.started || known.deadline_ns == 0 || known.deadline_ns > begun_ns) continue;
-    // The record that reports the start of the request may still be unread.
+    // The request may have started even though the record that reports its start has not been read yet.
     const Request* request = find(id);
     if (request && request->started()) continue;
     throw Violation("request " + std::to_string(id) + " waits past its deadline");
@@ -173,7 +174,7 @@ void World::check_places() {
   int64_t kept = 0;  // Slots reserved for choices that have not started.
   for (const ScheduledSequence* sequence : scheduler.running())
     if (sequence->choice == 0) kept += sequence->reserved_slots;
-  // A lowered limit on sequences takes effect first.
+  // If the limit on sequences has been lowered, enough sequences must end before a slot can be assigned.
   const bool is_easy = gives && cache.available() >= needed && n_running + kept <= scheduler.max_sequences();
   for (size_t i = 0; i < places.size(); ++i) {
     const bool waits = wants[i] && places[i] == 0;

@@ -19,7 +19,8 @@ Sequence::Sequence(int of_block, bool overlaps) : block(of_block), pool{kDim, of
   sinks = random_floats(kHeads, 7);
   index_q = random_floats(kRows * kIndexHeads * kDim, 8);
   index_weights = random_floats(kRows * kIndexHeads, 9);
-  // The weights are non-negative, so blocks that match no index head all have the score 0 and rank last.
+  // The weights are non-negative. Blocks whose dot product is not positive for any index head therefore have score 0
+  // and rank last.
   for (float& weight : index_weights) weight = std::abs(weight);
   pool.bias = bias.data();
 }

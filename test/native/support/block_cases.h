@@ -1,5 +1,5 @@
 // Test cases for compressed attention and for hyper-connections. In compressed attention (DeepSeek V4), blocks of
-// positions are pooled into rows that tokens attend to in addition to a sliding window, and an indexer selects the
+// positions are pooled into rows, to which tokens attend in addition to a sliding window, and an indexer selects the
 // blocks. The cases have random inputs and expected results in double precision, and are shared by the tests of all
 // backends. For tests only.
 #pragma once

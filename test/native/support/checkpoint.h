@@ -1,5 +1,5 @@
-// A golden GGUF file in float32, and functions that reverse the conversion to GGUF. They follow the published layout of
-// each checkpoint and share no code with the converter under test. For tests only.
+// The weights of a golden GGUF file in float32, and functions that convert them back to the layout of a checkpoint.
+// They follow the published layout of each checkpoint and share no code with the converter under test. For tests only.
 #pragma once
 
 #include <cmath>
@@ -60,7 +60,7 @@ void as_vector(FloatTensor& tensor);
 // to this A_log.
 void as_rounded_decay(FloatTensor& tensor);
 void as_log_of_decay(FloatTensor& tensor);
-// Like the functions above, but for norms, which a checkpoint stores as weight - 1.
+// The same as as_rounded_decay() and as_log_of_decay(), but for norms, which some checkpoints store as weight - 1.
 void as_rounded_norm(FloatTensor& tensor);
 void as_norm_less_one(FloatTensor& tensor);
 
@@ -69,8 +69,8 @@ void as_norm_less_one(FloatTensor& tensor);
 FloatTensor join_rows(const std::vector<const FloatTensor*>& parts, int64_t groups);
 
 // Returns the tensors under their checkpoint names. `names` maps a GGUF name (of the model, or within a layer) to the
-// checkpoint name. "{}" stands for the expert index and yields one tensor per expert. A tensor that maps to "" is
-// omitted.
+// checkpoint name. "{}" stands for the expert index; such a tensor is split into one tensor per expert. A tensor whose
+// name maps to "" is omitted.
 std::vector<SafetensorData> renamed(const Weights& weights, const std::map<std::string, std::string>& names,
                                     const std::string& layers);
 

@@ -39,7 +39,7 @@ struct LooseModel {
   void put_floats(const std::string& name, std::vector<uint64_t> dims, const std::vector<float>& values);
   std::vector<float> floats(const std::string& name) const;
   void zero(const std::string& name);
-  // Changes all metadata arrays that have one element per layer. `from` is the current number of layers.
+  // Changes the length of all metadata arrays that have one element per layer. `from` is the current number of layers.
   void change_layer_arrays(uint64_t from, const std::function<Bytes(const Bytes& items, size_t item_bytes)>& change);
 
   Bytes build() const;

@@ -63,7 +63,7 @@ std::vector<float> looks_back(const std::vector<float>& table, uint64_t n_embd, 
   for (const int64_t token : tokens) {
     const auto row =
         table.begin() + static_cast<ptrdiff_t>((static_cast<uint64_t>(token) + n_vocab - ahead) % n_vocab * n_embd);
-    // In some files, some embedding rows are all zeros.
+    // In some model files, some rows of the embedding table are all zeros.
     const float length =
         std::max(1e-6f, std::sqrt(std::inner_product(row, row + static_cast<ptrdiff_t>(n_embd), row, 0.0f)));
     for (uint64_t i = 0; i < n_embd; ++i) head.push_back(row[static_cast<ptrdiff_t>(i)] / length);

@@ -23,7 +23,7 @@ struct EagleFile {
   bool norm_before_residual = false;
   std::map<std::string, std::vector<float>> values;  // Tensor values by name; matrices are row-major.
 
-  // Fills the matrices with arbitrary numbers and the norms with 1.
+  // Fills the matrices with arbitrary numbers and sets the norms to 1.
   EagleFile(const LooseModel& model, std::vector<int64_t> chosen);
 
   uint64_t n_tokens() const { return tokens.empty() ? n_vocab : tokens.size(); }

@@ -129,7 +129,7 @@ void check_mtp_layers(const DraftFolder& one, const GgufFile& golden) {
                                                        {"nextn.hnorm.weight", "hnorm.weight"},
                                                        {"nextn.shared_head_norm.weight", "shared_head.norm.weight"},
                                                        {"nextn.shared_head_head.weight", "shared_head.head.weight"}};
-  // This is a map, so that a tensor shared by several layers occurs only once.
+  // The tensors are in a map, so that a tensor that several layers share occurs only once.
   std::map<std::string, SafetensorData> tensors, without;
   for (SafetensorData& tensor : renamed(weights, names, family.layers)) {
     bool drafts = false;

@@ -43,7 +43,7 @@ struct DraftFolder {
   // the layer. If not set, MTP layers are named like regular layers and continue their numbering.
   std::function<std::string(int level, const std::string& rest)> name = {};
   int levels = 1;
-  // Changes the golden file once the MTP layers have been added.
+  // Changes the golden file after the MTP layers have been added.
   std::function<void(LooseModel&)> change = [](LooseModel&) {};
 };
 

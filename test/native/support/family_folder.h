@@ -53,7 +53,7 @@ inline const TensorNames kDecoder = {{"token_embd.weight", "model.embed_tokens.w
                                      {"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
                                      {"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"}};
 
-// Returns these names with the prefix "model.language_model.", which vision-language classes use.
+// Returns `names` with the prefix "model.language_model.", which vision-language classes use.
 TensorNames below_language_model(TensorNames names);
 
 // Names of MTP layers under "mtp.": tensors that every layer has, and tensors that only MTP layers have (see vLLM's

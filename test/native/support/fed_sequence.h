@@ -11,7 +11,8 @@ namespace monolith::testing {
 
 ModelLimits draft_limits(bool drafts);
 
-// One sequence, which a model processes in chunks. Its hidden states are saved in the range for sequence slot `place`.
+// One sequence, which a model processes in chunks. Its hidden states are saved in the hidden-state range of sequence
+// slot `place`.
 class Fed {
  public:
   Fed(Model& model, int first_page, int place);
@@ -19,8 +20,8 @@ class Fed {
   // Processes `tokens` in chunks of `piece` tokens. Returns the logits of the last token.
   std::vector<float> feed(const std::vector<int32_t>& tokens, int piece);
   // Returns the draft logits for the token after `token`, where `token` is the next token of the sequence. `depth` is
-  // the number of earlier draft passes, whose tokens are kept. An MTP level that has not processed those tokens yet
-  // processes all of them in this pass.
+  // the number of draft passes since the last fed token; the tokens of these passes are kept. If an MTP level has not
+  // processed the earlier tokens yet, it processes all of them in this pass.
   std::vector<float> draft(int32_t token, int depth);
 
  private:

@@ -37,7 +37,7 @@ struct GoldenPrompt {
   std::vector<double> exact_margins;    // For each greedy token, the margin between the two largest exact logits.
   GoldenLogits last;                    // Logits after the prompt and all greedy tokens except the last.
   // For recurrent models: the logits at the last position of a prompt that was processed in chunks of 7 tokens, and the
-  // logits that correspond to `last` after these chunks.
+  // logits at the position of `last` after the prompt was processed in this way.
   std::optional<GoldenLogits> after_pieces, last_after_pieces;
   // Hidden states at the last position: one vector per layer, then the output of the final norm.
   std::vector<std::vector<float>> hidden_exact;
@@ -61,7 +61,8 @@ double log_sum_exp(std::span<const float> values);
 
 int argmax(std::span<const float> values);
 
-// Distance between the logits at one position and the reference logits, in standard deviations of the reference.
+// Distance between the logits at one position and the reference logits. `max` and `rms` are in standard deviations of
+// the reference.
 struct Distance {
   double max = 0, rms = 0, kl = 0;
   bool same_top = false;  // Also true if the reference's two best logits are too close to tell apart.

@@ -1,5 +1,5 @@
-// Builds Hugging Face directories from GGUF files. This is the reverse of the conversion under test, but implemented
-// independently. For tests only.
+// Builds Hugging Face directories from GGUF files. This reverses the conversion under test, but is implemented
+// independently of it. For tests only.
 #pragma once
 
 #include <sys/stat.h>

@@ -44,8 +44,8 @@ struct Picture {
   std::vector<uint8_t> rgb;
 };
 
-// Supports non-interlaced images with 8 bits per channel: gray, gray with alpha, RGB, RGB with alpha, and palette. The
-// alpha channel is dropped.
+// Decodes a PNG image. Supports non-interlaced images with 8 bits per channel: gray, gray with alpha, RGB, RGB with
+// alpha, and palette. The alpha channel is dropped.
 std::optional<Picture> read_png(std::span<const uint8_t> file);
 
 }  // namespace monolith::testing

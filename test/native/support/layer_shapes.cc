@@ -65,7 +65,7 @@ void check_layers_of_different_shapes(Backend& backend, KvType type) {
       check::fail(__FILE__, __LINE__, std::string(what) + " differ in layer " + std::to_string(i));
   };
   for (size_t i = 0; i < shape.layers.size(); ++i) check(i, pages[i].data(), "keys and values");
-  // A copied page is valid for the layers that wrote it, regardless of their shape.
+  // A copy of a page is valid for the layer that wrote the page, regardless of the layer's shape.
   for (size_t i = 0; i < 4; ++i) {
     const int32_t other = pages[(i + 1) % 4][0];
     backend.copy_page(cache, pages[i][0], other);
@@ -108,7 +108,7 @@ void check_layers_that_share_a_slot(Backend& backend, KvType type) {
         std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
       check::fail(__FILE__, __LINE__, "keys and values differ in layer " + std::to_string(i));
   }
-  // A copied page must contain both small layers.
+  // A copy of a page must contain the data of both small layers.
   backend.copy_page(**made, pages[1][0], pages[0][0]);
   for (size_t i = 1; i < 3; ++i) {
     const int32_t copied[] = {pages[0][0], pages[i][1], pages[i][2]};

@@ -18,11 +18,11 @@ std::vector<float> attend_alone(Backend& backend, KvCache& cache, int layer, con
 
 void check_layers_of_different_shapes(Backend& backend, KvType type);
 
-// Two small layers, each with its own pages, share a slot with a large layer. Each layer's stored values and attention
-// results must be the same as if it were alone.
+// Checks two small layers, each with its own pages, that share a slot with a large layer. Each layer's stored values
+// and attention results must be the same as if it were alone.
 void check_layers_that_share_a_slot(Backend& backend, KvType type);
 
-// Backends must reject a state that they cannot store, with a message that names the state.
+// Checks that the backend rejects a state that it cannot store, with a message that names the state.
 void check_refused_states(Backend& backend, const KeptStates& keeps);
 
 }  // namespace monolith::testing

@@ -26,7 +26,7 @@ Result<LoadedModel> load_model(const std::string& path, Result<std::unique_ptr<B
 
 Result<LoadedModel> load_model(const std::string& path, const CpuBackendOptions& options, const ModelLimits& limits);
 
-// The logits computed by an engine for one golden prompt.
+// The logits that the model computed for one golden prompt.
 struct PromptRun {
   std::vector<std::vector<float>> positions;  // The logits at the positions of GoldenPrompt::positions.
   std::vector<std::vector<float>> greedy;     // The logits that select greedy[i], along the golden path.
@@ -60,12 +60,12 @@ class GoldenRunner {
 
   void finish(std::span<Sequence> sequences, int piece);
 
-  // Processes the next chunk of each prompt, or the next token of each sequence whose prompt is done, as in production.
-  // Returns false when all sequences have ended.
+  // Processes the next chunk of each prompt, or the next token of each sequence whose prompt has been processed, as the
+  // engine does. Returns false when all sequences have ended.
   bool step(std::span<Sequence> sequences, int piece);
 
-  // The prompt's last position is both a golden position and the first greedy step. Its logits are stored as those of
-  // the greedy step.
+  // The last position of the prompt is both a golden position and the position of the first greedy step. Its logits are
+  // stored as the logits of the greedy step.
   static std::vector<float>* place_of(Sequence& s, int position);
 
   Transformer& model_;

@@ -28,7 +28,7 @@ Loaded load_network(const GgufFile& file, Result<std::unique_ptr<Backend>> backe
 Loaded load_network(const GgufFile& file, const CpuBackendOptions& options);
 
 // Returns the logits at every position. If `first` is not 0, the first chunk has `first` tokens; all other chunks have
-// `piece` tokens. The recurrent state moves between slots.
+// `piece` tokens. With every chunk, the recurrent state moves to another slot.
 std::vector<float> run_network(Transformer& model, const std::vector<int32_t>& tokens, int piece, int first = 0);
 
 }  // namespace monolith::testing

@@ -62,7 +62,7 @@ struct StateSpaceCase {
   std::vector<float> x, step, bias, rate, skip;
 };
 
-// All inputs to RWKV's time mixing. `first_layer`: RWKV 7 without TimeMixInputs::first_v.
+// All inputs to RWKV's time mixing. If `first_layer` is true, the case is RWKV 7 without TimeMixInputs::first_v.
 struct TimeMixCase {
   TimeMixCase(bool delta, int heads, int head_dim, int rows, bool first_layer = false);
   std::vector<double> expected() const;

@@ -115,7 +115,7 @@ std::vector<VisionFolder> vision_folders() {
                                   {"ffn_up", "mlp.fc1"},
                                   {"ffn_down", "mlp.fc2"}},
        [](Weights& w) { join_frames(w), join_qkv(w); },
-       // Changes the weights to describe an encoder without gate matrices and with biases in its layer norms.
+       // Changes the weights to those of an encoder that has no gate matrices and has biases in its layer norms.
        [](Weights& w) {
          std::erase_if(w, [](const auto& one) { return one.first.find(".ffn_gate.") != std::string::npos; });
          const FloatTensor some = w.at("v.blk.0.attn_q.bias");
@@ -199,7 +199,7 @@ std::vector<VisionFolder> vision_folders() {
                              {"v.pre_ln", "pre_layrnorm"},
                              {"mm.0", "linear_1"},
                              {"mm.2", "linear_2"}}});
-  // The test runs with the names in older and in newer versions of transformers.
+  // The test runs with the names that older versions of transformers use, and with those of newer versions.
   for (const bool below : {false, true})
     all.push_back(
         {"llava16", "LlavaNextForConditionalGeneration", below ? "model.language_model." : "language_model.model.",
@@ -217,7 +217,7 @@ std::vector<VisionFolder> vision_folders() {
                                {"mm.0", "linear_1"},
                                {"mm.2", "linear_2"}},
          [](Weights&) {},
-         // The vision vectors have no newline tensor, because llama.cpp does not read it, so one is made up here.
+         // The vision vectors have no newline tensor, because llama.cpp does not read it, so this code generates one.
          [](Weights& w) {
            FloatTensor newline = w.at("mm.2.bias");
            std::ranges::reverse(newline.values);
@@ -321,7 +321,7 @@ std::string encoder_name(const VisionFolder& folder, const std::string& name) {
     rest = rest.substr(dot + 1);
   };
   numbered("v.blk.", folder.layers);
-  // The deepstack mergers of layers 0 and 1 are numbered in the order of their layers.
+  // In the checkpoint, the deepstack mergers of layers 0 and 1 are numbered in the order of their layers.
   numbered("v.deepstack.", "deepstack_merger_list.");
   if (rest == "model.image_newline")
     return (folder.encoder.starts_with("model.") ? "model." : "") + std::string("image_newline");

@@ -28,10 +28,10 @@ struct VisionFolder {
   TensorNames names;  // Checkpoint names by GGUF stem, for the encoder, a layer and the projector ("mm.").
   // Converts weights from the vision file's layout to the checkpoint's layout.
   std::function<void(Weights&)> publish = [](Weights&) {};
-  // Changes a pair's encoder to a kind that occurs in no pair. Both the directory and the GGUF file are changed before
-  // the comparison.
+  // Changes the encoder of a pair to a kind of encoder that occurs in no pair. Both the directory and the GGUF file are
+  // changed before the comparison.
   std::function<void(Weights&)> derive = [](Weights&) {};
-  // False if the published model has a different text model from the one in the pair.
+  // False if the text model of the published model differs from the one in the pair.
   bool whole = true;
   std::vector<std::string> without = {};  // Metadata keys to remove from the vision file.
   // Adds the metadata keys to the vision file that replace the removed ones.
@@ -82,8 +82,8 @@ void colors_last(Weights& weights);
 
 void turn_halves(Weights& weights, int64_t heads);
 
-// Reorders the rows of queries and keys, so that RoPE pairs for the column and for the row alternate instead of all
-// column pairs coming first.
+// Reorders the rows of queries and keys, so that the RoPE pairs for the column and those for the row alternate, whereas
+// in GGUF all column pairs come first.
 void axes_in_turn(Weights& weights, int64_t heads);
 
 // Prepends dimensions of size 1.

@@ -33,7 +33,7 @@ std::optional<Json> vision_cases(const std::string& pair);
 std::vector<uint8_t> bytes_from_base64(std::string_view text);
 
 // The largest difference and the root mean square difference between the embeddings of one image part and the expected
-// embeddings, in standard deviations of the case. Infinite if embeddings are missing.
+// embeddings, in standard deviations of the expected embeddings of the case. Infinite if embeddings are missing.
 struct EmbeddingError {
   double max = 0, rms = 0;
 };

@@ -141,7 +141,7 @@ void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, const Vi
                              sequence.name + ": the engine sent nothing for 5 minutes");
       const Outcome& outcome = consumer.outcomes()[id];
       REQUIRE(!outcome.failed);
-      // A page is cached only if no token in it attends to positions beyond the page.
+      // A page is cached only if none of its tokens attends to positions beyond the page.
       if (!again || sequence.request.spans.front().bidirectional)
         CHECK(again || outcome.cached_tokens == 0);
       else

@@ -1,5 +1,6 @@
 // Tests that vision encoders of small files produce bit-identical results regardless of how a run is split, the number
-// of threads and the instruction set. The results must equal the results recorded when all vision vectors passed.
+// of threads and the instruction set. The results must also equal results that were recorded with a version for which
+// all vision vectors passed.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -77,8 +78,8 @@ TinyVision without_class_vector() {
   return model;
 }
 
-// For each kind of encoder, a few numbers from the embeddings of the last part: the first number of the first row, the
-// second of the middle row, the last of the last row, and the sum of all numbers.
+// For each kind of encoder, a few numbers from the embeddings of the last image part: the first number of the first
+// row, the second of the middle row, the last of the last row, and the sum of all numbers.
 struct Known {
   const char* type;
   double numbers[4];
@@ -165,7 +166,7 @@ TEST(qwen2_vl_is_qwen3_vl_without_positions_and_deepstack) {
   CHECK(!same_bits(see(second), see(third)));
 }
 
-// Returns the model with every matrix rounded to `stored`, which is F16 or BF16.
+// Returns the model with every matrix rounded to type `stored`, which is F16 or BF16.
 TinyVision in_sixteen_bits(const char* type, TensorType stored) {
   TinyVision model(type);
   for (auto& [name, tensor] : model.tensors) {

@@ -137,7 +137,8 @@ std::vector<HostileVision> hostile_vision() {
   add("kernel-of-another-second-frame", "qwen3vl_merger", "v.patch_embd.weight.1", [](TinyVision& model) {
     model.tensors["v.patch_embd.weight.1"] = {{4, 4, 1, TinyVision::kWidth}};
   });
-  // Clamped inputs are copied first. Rows of patches or of a projector can be longer than the rows of a layer.
+  // The encoder copies inputs before it clamps them. Rows of patches or of a projector can be longer than the rows of a
+  // layer.
   const auto clamps = [](TinyVision& model, const std::string& at, float low, float high) {
     model.tensors[at + ".input_min"] = {{1}, TensorType::kF32, 0, low};
     model.tensors[at + ".input_max"] = {{1}, TensorType::kF32, 0, high};

@@ -51,14 +51,14 @@ std::vector<float> rows_of(const ParsedModel& parsed, std::shared_ptr<const Visi
   return run->take_rows();
 }
 
-// LLaVA 1.5, which uses a single square image and no grids.
+// Returns a model like LLaVA 1.5, which uses a single square image and no grids.
 TinyVision one_square() {
   TinyVision model("mlp");
   model.keys.erase("clip.vision.image_grid_pinpoints");
   return model;
 }
 
-// LLaVA 1.6, with a newline embedding after each row.
+// Returns a model like LLaVA 1.6, with a newline embedding after each row.
 TinyVision with_newline() {
   TinyVision model("mlp");
   model.bias("model.image_newline", TinyVision::kRow);
@@ -86,7 +86,7 @@ TEST(resampling_matches_pillow_byte_for_byte) {
 }
 
 TEST(image_sizes_match_the_original_programs) {
-  // The width of 2.5 units is rounded to the nearest even number of units.
+  // The width of 70 pixels is 2.5 units, which is rounded to the nearest even number of units.
   CHECK((qwen_size({70, 130}, 28, 4 * 784, 4096 * 784) == PictureSize{56, 140}));
   const PictureSize less = qwen_size({5000, 3000}, 28, 4 * 784, 1024 * 784);
   CHECK(less.pixels() <= 1024 * 784 && less.width % 28 == 0 && less.height % 28 == 0);
@@ -95,7 +95,7 @@ TEST(image_sizes_match_the_original_programs) {
   CHECK((idefics_size({1600, 1200}, 1456) == PictureSize{1456, 1092}));
   CHECK((idefics_size({100, 301}, 100) == PictureSize{34, 100}));  // A width of 33 is made even.
   CHECK((idefics_tiled({1456, 1000}, 364) == PictureSize{1456, 1092}));
-  // The image results in 19 x 14 embeddings, out of at most 280.
+  // The image results in 19 x 14 = 266 embeddings; the maximum is 280.
   CHECK((gemma4_size({1600, 1200}, 48, 280 * 48 * 48) == PictureSize{912, 672}));
   CHECK((gemma4_size({100, 80}, 48, 280 * 48 * 48) == PictureSize{864, 672}));  // Small images are enlarged.
   CHECK((gemma4_size({100'000, 10}, 48, 280 * 48 * 48) == PictureSize{280 * 48, 48}));
@@ -115,7 +115,7 @@ TEST(image_tiles_match_the_original_programs) {
     const char* type;
     ResampleFilter filter;
   };
-  // Models that stretch the image to the size of a single part.
+  // Tests models that stretch the image to the size of a single part.
   for (const auto& [type, filter] :
        {Case{"gemma3", ResampleFilter::kBilinear}, Case{"qwen2vl_merger", ResampleFilter::kBicubic},
         Case{"qwen2.5vl_merger", ResampleFilter::kBicubic}, Case{"qwen3vl_merger", ResampleFilter::kBicubic},
@@ -130,7 +130,7 @@ TEST(image_tiles_match_the_original_programs) {
     CHECK(pieces_of(*usual, 150, 97).prepared[0].hash != piece.hash);
     CHECK(!rows_of(parsed, model, piece).empty());
   }
-  // Models that scale the image and then pad it with black on the right and at the bottom.
+  // Tests models that scale the image and then pad it with black on the right and at the bottom.
   const ParsedModel kimi{TinyVision("kimik25")};
   const Pieces padded = pieces_of(*loaded(kimi), 30, 21);
   REQUIRE(padded.prepared.size() == 1 && padded.prepared[0].width == 32 && padded.prepared[0].height == 24);
@@ -139,8 +139,8 @@ TEST(image_tiles_match_the_original_programs) {
   CHECK(std::equal(as_it_is.begin() + 90, as_it_is.begin() + 180, padded.prepared[0].pixels.begin() + 96));
   CHECK(padded.prepared[0].pixels[95] == 0 && padded.prepared[0].pixels.back() == 0);
   CHECK(!rows_of(kimi, loaded(kimi), padded.prepared[0]).empty());
-  // Models with tiles and an overview. The overview is made either from the scaled image from which the tiles are cut
-  // (Idefics 3) or from the original image.
+  // Tests models with tiles and an overview. The overview is made either from the scaled image from which the tiles are
+  // cut (Idefics 3) or from the original image.
   const ParsedModel idefics{TinyVision("idefics3")};
   const Pieces tiled = pieces_of(*loaded(idefics), 150, 97);
   REQUIRE(tiled.plan.columns == 3 && tiled.plan.rows == 2 && tiled.prepared.size() == 7);
@@ -157,7 +157,7 @@ TEST(image_tiles_match_the_original_programs) {
   CHECK_EQ(pieces_of(*loaded(intern), 100, 100).prepared.size(), size_t{10});
   const Pieces wide = pieces_of(*loaded(intern), 30, 15);
   CHECK(wide.plan.columns == 2 && wide.plan.rows == 1 && wide.prepared.size() == 3);
-  // Models that scale the shorter side of the image to the side of a square and then crop the center.
+  // Tests models that scale the shorter side of the image to the side of a square and then crop the center.
   const ParsedModel llava{one_square()};
   const auto model = loaded(llava);
   const auto covering = resample(ResampleFilter::kBicubic, striped_picture(150, 97).data(), {150, 97}, {37, 24});
@@ -168,7 +168,7 @@ TEST(image_tiles_match_the_original_programs) {
 }
 
 TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
-  // The grids are pairs of width and height.
+  // Grids are specified as pairs of width and height.
   const std::vector<std::pair<int, int>> grids = {{672, 336}, {336, 672}, {672, 672}, {336, 1008}, {1008, 336}};
   CHECK((llava_candidate({640, 480}, grids) == PictureSize{672, 672}));
   // Of the grids that keep the full resolution, this one wastes the fewest pixels.
@@ -181,7 +181,7 @@ TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
   CHECK((llava_scaled({1000, 333}, {1008, 336}) == PictureSize{1008, 336}));  // The height of 335.66 is rounded up.
   CHECK((llava_scaled({20'000, 1}, {672, 336}) == PictureSize{672, 1}));
   // The grid has 48 x 48 patches of 14 pixels. A 640 x 480 image fills 36 rows, and a 641 x 480 image fills 35.9. In
-  // the second case, 13 rows remain, and six are cut off on each side.
+  // the second case, the image fills 35 whole rows. Of the other 13 rows, six are cut off on each side.
   CHECK((llava_kept({640, 480}, {48, 48}) == PictureSize{48, 36}));
   CHECK((llava_kept({641, 480}, {48, 48}) == PictureSize{48, 36}));
   CHECK((llava_kept({480, 641}, {48, 48}) == PictureSize{36, 48}));
@@ -249,7 +249,7 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
   }
   CHECK_EQ(pieces.plan.n_tokens(), 36 + 10 * 13);
   CHECK(rows_of(parsed, model, piece) == expected);
-  // Steps of any size produce the same result.
+  // The result does not depend on the size of the encoder's steps.
   auto backend = make_cpu_backend({.threads = 1});
   auto encoder = VisionEncoder::load(*parsed.file, model, **backend);
   REQUIRE(encoder.ok());
@@ -289,7 +289,7 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
     return (*prepared)[0].hash;
   };
   CHECK(hash_of_black(40, 30) != hash_of_black(40, 40));
-  // The image is so narrow that no embedding of a tile remains.
+  // The image is so narrow that no embedding of the tiles remains.
   CHECK_EQ(pieces_of(*model, 3000, 1).plan.n_tokens(), 36);
 }
 
@@ -307,8 +307,8 @@ TEST(llava_16_without_its_newline_tensor_is_rejected_by_name) {
   CHECK(VisionModel::load(*other.file, {.resize = VisionResize::kLlamaCpp}).ok());
 }
 
-// With the position table rotated by one entry, the order in llama.cpp and the original order compute the same
-// function.
+// If the position table is rotated by one entry, the order of llama.cpp (class embedding last) produces the same
+// results as the original order (class embedding first).
 TEST(class_embeddings_come_first) {
   for (const bool llava : {false, true}) {
     TinyVision model = llava ? one_square() : TinyVision("internvl"), turned = model;

@@ -40,7 +40,8 @@ TEST(bilinear_aligns_corners_and_truncates_bicubic_aligns_at_zero_and_rounds) {
   const ResizeKernels& kernels = resize_kernels();
   CHECK(stretch(kernels, Filter::kBilinear, two.data(), {2, 1}, {3, 1}) == gray({0, 127, 255}));
   CHECK(stretch(kernels, Filter::kBilinear, two.data(), {2, 1}, {1, 1}) == gray({0}));
-  // Samples at 0, 2/3 and 4/3 of a source that repeats its last pixel: p1 + a1 t + a2 t^2 + a3 t^3.
+  // The expected values are p1 + a1 t + a2 t^2 + a3 t^3 at positions 0, 2/3 and 4/3 of the source, whose last pixel is
+  // repeated.
   CHECK(stretch(kernels, Filter::kBicubic, two.data(), {2, 1}, {3, 1}) == gray({0, 173, 255}));
   const auto even = gray({77, 77, 77, 77});
   for (const Filter filter : {Filter::kBilinear, Filter::kBicubic})

@@ -57,7 +57,7 @@ std::vector<std::string> stretches(std::string_view prompt) {
   return parts;
 }
 
-// One entry of a case's sequence: either tokens or a part of an image.
+// One entry in the sequence of a case: either tokens or a part of an image.
 struct Entry {
   std::vector<TokenId> tokens;
   int image = -1;

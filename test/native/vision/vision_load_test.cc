@@ -49,8 +49,8 @@ TEST(vision_files_of_every_kind_load_and_missing_tensors_are_named) {
         check::fail(__FILE__, __LINE__, std::string(type) + " without " + name + ": " + refusal(without));
     }
     for (const auto& [name, tensor] : whole.tensors) {
-      // Skipped because the tensor belongs to a layer that is not used, or because only the text model determines its
-      // length.
+      // The tensor is skipped, because it belongs to a layer that is not used or because only the text model determines
+      // its length.
       if (name.starts_with("v.blk.2.") || (type == std::string("gemma3") && name == "mm.input_projection.weight"))
         continue;
       TinyVision misshapen(type);

@@ -10,7 +10,8 @@ namespace {
 constexpr float kLog2E = 1.44269504f;
 constexpr int64_t kLaneDims = 16;
 
-// Returns the largest integer magnitude for which the dot product of a query and a key fits in 31 bits.
+// Returns the largest magnitude that the integers of a query and a key may have so that their dot product fits in 31
+// bits.
 int most_of(int head_dim) {
   return std::min(32767, static_cast<int>(std::sqrt(static_cast<double>(0x7fffffff) / head_dim)) - 1);
 }
@@ -69,7 +70,7 @@ void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const E
   const KeyLayout layout(keys);
   auto* const integers = reinterpret_cast<int16_t*>(keys.memory);
   const int dim = keys.head_dim, pairs = (dim + 1) / 2, most = most_of(dim);
-  // Work is split by group of positions so that no two threads write to the same vector.
+  // Work is split into groups of kFixed16Lanes positions, so that no two threads write to the same vector.
   const int64_t first_group = first_row / kFixed16Lanes,
                 end_group = (int64_t{first_row} + n_rows + kFixed16Lanes - 1) / kFixed16Lanes;
   pool.parallel_for((end_group - first_group) * keys.n_heads, 4, [&](int64_t begin, int64_t end, int) {

@@ -1,6 +1,6 @@
-// Vision encoder attention in 16-bit integers. Stores the keys and values of an image part as integers, with one scale
-// (called the step) per row and head, and runs the kernels. kernels.h describes the arithmetic. Called on the engine
-// thread. Only reserve() allocates memory.
+// Vision encoder attention in 16-bit integers. Stores the keys and values of a part of an image as integers, with one
+// scale (called the step) per row and head, and runs the kernels. kernels.h describes the arithmetic. Called on the
+// engine thread. Only reserve() allocates memory.
 #pragma once
 
 #include <cstdint>

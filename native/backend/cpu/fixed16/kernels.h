@@ -1,5 +1,5 @@
 // Fixed-point arithmetic: 16-bit integers with a shared scale, called the step, for vision encoders whose weights have
-// at most 16 bits. It takes half as many instructions as float arithmetic, and its error is of the same order as the
+// at most 16 bits. It requires half as many instructions as float arithmetic, and its error is of the same order as the
 // error of rounding to F16. It requires an instruction that accumulates products of 16-bit pairs into 32-bit sums
 // (vpdpwssd). Other processors use float arithmetic.
 //
@@ -24,14 +24,14 @@ inline constexpr int kFixed16Rows = 12;       // Maximum number of rows in a mat
 inline constexpr int kFixed16UnitRows = 256;  // Likewise, with a tile unit. Their blocks fit into the L2 cache.
 inline constexpr int kFixed16Queries = 24;    // Maximum number of queries in an attention tile.
 inline constexpr int kFixed16MostHead = kFixed16Block;  // Maximum head size.
-// Distance between the scores of two queries. The padding spreads them over the cache sets.
+// Distance between the scores of consecutive queries, in elements. The padding spreads the scores over the cache sets.
 inline constexpr int kFixed16ScoreStride = kFixed16Block + 16;
 
 // Largest integer magnitude of an activation. Together with the bound on the weights (weight_step() in products.cc), it
 // keeps the sum of a block's products with one lane of weights below 2^31.
 inline constexpr int kFixed16Most = 8191;
-// Largest integer magnitude of a value. A query's weights for 256 positions sum to at most kFixed16WeightSum, plus half
-// a unit per weight for rounding.
+// Largest integer magnitude of an element of V. The attention weights of a query for 256 positions sum to at most
+// kFixed16WeightSum, plus at most half a unit of rounding error per weight.
 inline constexpr int kFixed16MostValue = 4095;
 inline constexpr int kFixed16MostWeight = 32767;
 inline constexpr float kFixed16WeightSum = 0x7fffffff / kFixed16MostValue - kFixed16Block;
@@ -60,7 +60,7 @@ struct Fixed16Tile {
   const float* bias;  // Bias for lane 0 and the lanes after it, or null.
 };
 
-// Attention of up to 24 queries of one head over all positions that they attend to. Softmax proceeds in blocks of 256
+// Attention of up to 24 queries of one head over all positions to which they attend. Softmax proceeds in blocks of 256
 // absolute positions, relative to the largest score so far. In each block, the weights times the values' steps are
 // rounded to integers with a common step.
 struct Fixed16Attention {
@@ -83,12 +83,12 @@ struct Fixed16Attention {
   int64_t out_stride;
 };
 
-// The matmul on a tile unit (tiles-inl.h). Produces the same bits as Fixed16Kernels::multiply().
+// The matmul kernels for a tile unit (tiles-inl.h). Produces the same bits as Fixed16Kernels::multiply().
 struct Fixed16TileKernels {
   // Splits a packed row of one block (`count` integers, padded to an even number) into bytes, in place: the upper bytes
-  // first, and the lower bytes from byte kFixed16Block on.
+  // first, and the lower bytes starting at byte kFixed16Block.
   void (*split)(int16_t* row, int count);
-  // Expands one block of one panel of weights, shape [pairs][kFixed16Lanes][2], to kFixed16PanelBytes.
+  // Expands one block of one panel of weights, shape [pairs][kFixed16Lanes][2], to kFixed16PanelBytes bytes at `to`.
   void (*expand)(const int16_t* weights, int pairs, std::byte* to);
   void (*multiply)(const Fixed16Tile& tile);
 };

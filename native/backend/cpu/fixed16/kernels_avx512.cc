@@ -14,8 +14,8 @@ namespace {
   asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 }
 
-// Computes sums[r][s], the dot products of row r with the vectors in lane group s. Both are stored as pairs of adjacent
-// k. `stride` is the distance between consecutive pairs in `lanes`.
+// Computes sums[r][s], the dot products of row r with the vectors in lane group s. Rows and vectors are stored as pairs
+// of adjacent k. `stride` is the distance between consecutive pairs in `lanes`.
 template <int R, int S>
 [[gnu::always_inline]] inline void dots(const int16_t* rows, const int16_t* lanes, int64_t stride, int pairs,
                                         __m512i (&sums)[R * S]) {
@@ -54,7 +54,8 @@ inline void for_rows(int n, Fn fn) {
 float pack(const float* x, int count, int most, int16_t* to) {
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   const auto some = [&](int at) { return first_lanes(count - at); };
-  // Float magnitudes have the same order when compared as integers, with NaN above infinity.
+  // The bit patterns of float magnitudes, compared as integers, have the same order as the floats, with NaN above
+  // infinity.
   __m512i largest = _mm512_setzero_si512();
   for (int at = 0; at < count; at += 16)
     largest = _mm512_max_epu32(
@@ -161,7 +162,7 @@ void soften(const Fixed16Attention& tile, int query, int at, int begin, int end,
   const float by_sum = kFixed16WeightSum / sum, by_peak = static_cast<float>(kFixed16MostWeight) / peak;
   float inverse = by_sum < by_peak ? by_sum : by_peak;
   state.step = 1.0f / inverse;
-  // The sum is zero or not finite.
+  // Handles a sum that is zero, negligible or not finite.
   if (!(sum >= __builtin_bit_cast(float, kFixed16SmallestBits) && sum < __builtin_inff())) {
     inverse = 0;
     state.step = sum >= 0 && sum < 1 ? 0 : __builtin_nanf("");
@@ -180,7 +181,8 @@ void soften(const Fixed16Attention& tile, int query, int at, int begin, int end,
   state.top = top;
 }
 
-// Adds the block's weighted values, for S vectors of dimensions, to the sums of R queries.
+// Multiplies the block's values by their attention weights and adds the products, for S vectors of dimensions, to the
+// sums of R queries.
 template <int R, int S>
 [[gnu::always_inline]] inline void weigh(const Fixed16Attention& tile, int first, int from, int64_t lane,
                                          int64_t position, int pairs, const Softmax* states) {

@@ -17,10 +17,11 @@ constexpr int64_t kMaxValues = int64_t{1} << 32;
 // Tasks per thread: enough for dynamic scheduling to balance the load.
 constexpr int64_t kPiecesPerThread = 4;
 constexpr size_t kMaxTargets = 4;
-// Number of rows from which the tile unit is faster, because expanding the weights takes time. A tile of a larger
-// matmul has at least as many.
+// The tile unit is used only for at least this many rows, because expanding the weights takes time. Each tile of rows
+// of a larger matmul has at least this many rows, too.
 constexpr int kMinUnitRows = 32;
-// Panels whose blocks are expanded together for the tile unit: 64 KiB, so that the rows are read less often.
+// Number of panels of which a block is expanded at the same time for the tile unit. The expanded blocks take 64 KiB.
+// With several panels, the rows are read less often.
 constexpr int64_t kUnitPanels = 4;
 
 int64_t blocks_of(int64_t cols) { return (cols + kFixed16Block - 1) / kFixed16Block; }
@@ -176,8 +177,9 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
     const int64_t panels = static_cast<const Fixed16Matrix&>(*targets[i].weight).panels();
     all_groups += groups[i] = (panels + panels_per_group - 1) / panels_per_group;
   }
-  // With few panels and many threads, the rows are split too. With a tile unit, the rows are always split. All panels
-  // are then computed for one range of rows before the next range, so that the range's rows stay in the cache.
+  // With few panels and many threads, the rows are divided among tasks as well. With a tile unit, the rows are always
+  // divided. All panels are then computed for one range of rows before the next range, so that the range's rows stay in
+  // the cache.
   const int64_t wanted = (kPiecesPerThread * pool.size() + all_groups - 1) / all_groups;
   const int64_t ranges = unit != nullptr    ? tiles.count
                          : pool.size() == 1 ? 1
@@ -189,7 +191,7 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
     const int64_t last_panel = std::min(first_panel + panels_per_group, matrix.panels());
     const int64_t last_tile = std::min<int64_t>(first_tile + tiles_per_range, tiles.count);
     alignas(64) std::byte expanded[kUnitPanels][kFixed16PanelBytes];  // Used only with a tile unit.
-    // A block of weights stays in a cache while all rows are multiplied by it.
+    // Each block of weights stays in the CPU caches while all rows are multiplied by it.
     for (int64_t block = 0; block < blocks; ++block) {
       const int pairs = (count_of(block) + 1) / 2;
       if (unit != nullptr)

@@ -25,7 +25,7 @@ class Fixed16Matrix final : public Matrix {
  public:
   // Bytes that create() allocates.
   static size_t bytes_for(int64_t rows, int64_t cols);
-  // Errors: kUnsupported (type, shape), kInvalidArgument (data too short), kOutOfMemory.
+  // Errors: kUnsupported (unsupported type or shape), kInvalidArgument (data too short), kOutOfMemory.
   static Result<std::unique_ptr<Fixed16Matrix>> create(const MatrixSource& source, ThreadPool& pool);
 
   int64_t panels() const { return (rows + kFixed16Lanes - 1) / kFixed16Lanes; }
@@ -50,7 +50,7 @@ class Fixed16Matrix final : public Matrix {
 class Fixed16Scratch {
  public:
   static size_t bytes_for(int max_rows, int64_t max_cols);
-  // Errors: kOutOfMemory. Keeps the existing memory if it is large enough.
+  // Errors: kOutOfMemory. Reuses the existing memory if it is large enough.
   Status reserve(int max_rows, int64_t max_cols);
   int16_t* integers() const { return reinterpret_cast<int16_t*>(memory_.data()); }
   float* steps() const { return reinterpret_cast<float*>(memory_.data() + step_offset_); }

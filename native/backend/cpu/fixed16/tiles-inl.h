@@ -40,7 +40,7 @@ void split(int16_t* row, int count) {
 }
 
 void expand(const int16_t* weights, int pairs, std::byte* to) {
-  // Sorts the bytes of two integers: lower, lower, upper, upper.
+  // Shuffle indices that group the bytes of two adjacent integers: both lower bytes, then both upper bytes.
   const __m512i sorted = _mm512_set4_epi32(0x0f0d0e0c, 0x0b090a08, 0x07050604, 0x03010200);
   const __m512i low_half = _mm512_set1_epi32(0xffff);
   const auto lanes = [&](int pair, int half) __attribute__((always_inline)) {
@@ -52,7 +52,7 @@ void expand(const int16_t* weights, int pairs, std::byte* to) {
     std::byte* upper = to + 2 * half * kPartBytes;
     for (int group = 0; group < groups; ++group, upper += kUnitBytes) {
       const __m512i first = lanes(2 * group, half), second = lanes(2 * group + 1, half);
-      // a ? b : c per bit, where a is low_half.
+      // For each bit, selects the second operand where low_half is set, and the third elsewhere.
       const __m512i uppers = _mm512_ternarylogic_epi32(low_half, _mm512_srli_epi32(first, 16), second, 0xca);
       const __m512i lowers = _mm512_ternarylogic_epi32(low_half, first, _mm512_slli_epi32(second, 16), 0xca);
       _mm512_storeu_si512(upper, uppers);
@@ -61,7 +61,8 @@ void expand(const int16_t* weights, int pairs, std::byte* to) {
   }
 }
 
-// Multiplies n_rows rows, starting with row `first`, by 16 lanes: the first 16 for half 0, the last 16 for half 1.
+// Multiplies n_rows rows, starting with row `first`, by 16 of the 32 lanes: the first 16 if `half` is 0, the last 16 if
+// it is 1.
 template <class Unit>
 void multiply_tile(const Fixed16Tile& tile, int first, int n_rows, int half) {
   alignas(64) int32_t sums[4][kUnitRows * kUnitLanes];

@@ -32,7 +32,8 @@ struct AmxUnit {
       config.set(tile, tile < 6 ? rows : weight_rows, tile == 4 || tile == 5 ? row_bytes : 64);
     config.load();
   }
-  // Tiles of 64 bytes per row. Tiles 0, 1 and 4 have `upper` rows; 2, 3 and 5 have `lower` rows; 6 and 7 have 16.
+  // Configures tiles with 64 bytes per row. Tiles 0, 1 and 4 have `upper` rows, tiles 2, 3 and 5 have `lower` rows, and
+  // tiles 6 and 7 have 16 rows.
   static void configure_pairs(int upper, int lower) {
     Config config;
     for (int tile = 0; tile < 8; ++tile) config.set(tile, tile >= 6 ? 16 : tile < 2 || tile == 4 ? upper : lower, 64);

@@ -153,8 +153,8 @@ Result<CpuIsa> choose_cpu_isa(std::string_view name) {
 }
 
 int usable_cores() {
-  // With a cgroup quota of two CPUs, more threads gain nothing: the kernel would suspend all of them for the remainder
-  // of each period. Hyper-threads of a core share its vector units, so a core counts once.
+  // With a cgroup quota of two CPUs, more than two threads gain nothing: the kernel would suspend all of them for the
+  // remainder of each period. The hyper-threads of a core share its vector units, so each core counts once.
   const auto cores = static_cast<int>(read_topology(allowed_cpus()).cores.size());
   const int all = cores > 0 ? cores : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return std::max(1, std::min(all, group_limits().processors));

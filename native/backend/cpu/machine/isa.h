@@ -1,5 +1,5 @@
 // Detects the processor's capabilities: the instruction sets that both the processor and the operating system support,
-// and the number of cores. The results depend only on the machine. Safe on any thread.
+// and the number of cores. The results depend only on the machine. Safe to call from any thread.
 #pragma once
 
 #include <string_view>

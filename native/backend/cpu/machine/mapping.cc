@@ -30,8 +30,9 @@ constexpr size_t kHugePage = size_t{2} << 20, kSmallPage = 4096;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack.
 constexpr int kMaxRefused = 8;
 
-// AddressSanitizer detects accesses beyond heap blocks but not beyond memory mappings, which may be adjacent. With
-// AddressSanitizer, each mapping is therefore followed by this many poisoned bytes.
+// AddressSanitizer detects accesses beyond the end of heap blocks, but not beyond the end of memory mappings, because
+// another mapping may follow immediately. In AddressSanitizer builds, each mapping is therefore followed by this many
+// poisoned bytes.
 #if defined(__SANITIZE_ADDRESS__) || defined(MONOLITH_POISONS_MAPPINGS)
 constexpr size_t kGuard = 64 << 10;
 #else
@@ -88,7 +89,7 @@ Result<Mapping> Mapping::create(size_t bytes) {
     const size_t past_edge = reinterpret_cast<uintptr_t>(base) % kHugePage;
     if (past_edge != 0) mapping.data_ += kHugePage - past_edge;
 #if defined(MADV_HUGEPAGE)
-    // Only a hint: without huge pages, everything still works, but more slowly.
+    // This request is only a hint: without huge pages, everything still works, but more slowly.
     madvise(mapping.data_, bytes, MADV_HUGEPAGE);
 #endif
     static const uint64_t nodes = memory_nodes();
@@ -113,7 +114,7 @@ size_t Mapping::collapse_huge_pages(const std::function<bool()>& stopped) const 
 
 void Mapping::place_on_node(size_t begin, size_t end, int node) const {
   const auto rounded = [](size_t at) { return (at + kHugePage / 2) / kHugePage * kHugePage; };
-  // The region starts at a boundary between huge pages.
+  // The region starts on a huge-page boundary.
   const size_t first = rounded(begin), last = std::min(rounded(end), size_ / kHugePage * kHugePage);
   if (first < last) prefer_node(data_ + first, last - first, node);
 }

@@ -22,19 +22,19 @@ class Mapping {
   static Result<Mapping> create(size_t bytes);
 
   // Collapses small pages into huge pages until the system has no free huge pages or `stopped` returns true. `stopped`
-  // is called before each page. Returns the number of processed bytes that are in huge pages. Returns 0 on kernels
-  // before Linux 6.1, which lack this call. Other threads may use the region in the meantime; they wait for at most one
-  // page.
+  // is called before each huge page. Returns how many bytes of the processed part are in huge pages. Returns 0 on
+  // kernels before Linux 6.1, which lack the system call. Other threads may use the region in the meantime; they wait
+  // for at most one page.
   size_t collapse_huge_pages(const std::function<bool()>& stopped) const;
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  // Number of bytes that touching one address may allocate: the size of a huge page if the region uses these, otherwise
-  // the size of a small page.
+  // Number of bytes that the system allocates when one address is touched: the size of a huge page if the region uses
+  // these, otherwise the size of a small page.
   size_t page_bytes() const;
 
   // Requests that the untouched pages of bytes [begin, end) of the region be allocated on this NUMA node. Both ends are
-  // rounded to boundaries between huge pages.
+  // rounded to huge-page boundaries.
   void place_on_node(size_t begin, size_t end, int node) const;
 
  private:

@@ -18,9 +18,9 @@ uint64_t parse_node_list(std::string_view list);
 // Returns a bit mask of the nodes that have memory. There is nothing to interleave unless at least two bits are set.
 uint64_t memory_nodes();
 
-// Requests that the untouched pages of [begin, begin + bytes) be allocated from `nodes` in turn. `begin` must be on a
-// page boundary. This is only a hint: if the system refuses, as it may in containers, the function returns false and
-// the default placement applies.
+// Requests that the untouched pages of [begin, begin + bytes) be allocated from `nodes` in rotation (interleaved).
+// `begin` must be on a page boundary. This is only a hint: if the system refuses, as it may in containers, the function
+// returns false and the default placement applies.
 bool interleave(void* begin, size_t bytes, uint64_t nodes);
 
 // Requests that the untouched pages of [begin, begin + bytes) be allocated from this node as long as it has free

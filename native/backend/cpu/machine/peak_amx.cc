@@ -1,4 +1,5 @@
-// See peak.h. An instruction starts every 16 cycles and takes 52, so four sums hide the latency.
+// See peak.h. A tile multiplication can start every 16 cycles and takes 52 cycles, so four independent sums hide the
+// latency.
 #if defined(__AMX_INT8__)
 
 #include "backend/cpu/machine/amx-inl.h"

@@ -1,5 +1,5 @@
 // See peak.h. AVX2 accumulates byte products with three instructions: vpmaddubsw, vpmaddwd, vpaddd. Eight chains hide
-// the latency of both accumulations. Register renaming separates the temporaries.
+// the latency of both the integer and the floating-point accumulation. Register renaming separates the temporaries.
 #if defined(__AVX2__)
 
 #include "backend/cpu/machine/peak.h"

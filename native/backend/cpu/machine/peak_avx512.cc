@@ -1,4 +1,5 @@
-// See peak.h. Twelve chains hide the latency of both instructions on every processor that supports them.
+// See peak.h. Twelve chains hide the latency of both measured instructions, the 8-bit dot product and the fused
+// multiply-add, on every processor that supports them.
 #if defined(__AVX512VNNI__)
 
 #include "backend/cpu/machine/peak.h"

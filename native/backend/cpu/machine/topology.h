@@ -1,5 +1,5 @@
 // The processor's cores and NUMA nodes (sockets, or parts of one), as reported by Linux in /sys, and the distribution
-// of threads over them. Safe on any thread.
+// of threads over them. Safe to call from any thread.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ std::vector<int> allowed_cpus();
 CpuTopology read_topology(const std::vector<int>& cpus, const std::string& root = "");
 
 // Distributes threads over the NUMA nodes in proportion to their cores; the threads of a node may run on all of its
-// cores. The result is empty, so threads are not bound and memory is interleaved over all nodes, unless each node with
-// memory gets a thread and each core belongs to a node with memory.
+// cores. If a node with memory would get no thread, or a core does not belong to a node with memory, the result is
+// empty. Threads are then not bound to nodes, and memory is interleaved over all nodes.
 ThreadPlacement place_threads(const CpuTopology& topology, int n_threads);
 
 }  // namespace monolith

@@ -57,7 +57,7 @@ template <int M>
 
 // Runs its body once for each group of `halves` half panels. `first` is the group's first lane.
 #define EACH_HALF(halves, first) for (int first = 0; first < kPanelRows && first < tile.lanes; first += 8 * (halves))
-// Loops over the accumulators: row r of half h has index h * M + r.
+// Loops over the accumulators: the accumulator of row r and half h has index h * M + r.
 #define EACH_SUM(halves, h, r) UNROLL for (int h = 0; h < (halves); ++h) UNROLL for (int r = 0; r < M; ++r)
 
 template <int M, int kSums>

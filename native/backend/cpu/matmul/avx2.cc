@@ -29,7 +29,8 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     __m256 v[4];
-    // Float magnitudes have the same order when compared as integers, with NaN above infinity.
+    // The bit patterns of float magnitudes, compared as integers, have the same order as the floats, with NaN above
+    // infinity.
     __m256i amax = _mm256_setzero_si256();
     UNROLL for (int i = 0; i < 4; ++i) {
       v[i] = _mm256_loadu_ps(x + k + 8 * i);
@@ -46,7 +47,8 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
       const __m256 inverse = _mm256_set1_ps(127.0f / amax_value);
       __m256i a[4];
       UNROLL for (int i = 0; i < 4; ++i) a[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
-      // Packing works within 128-bit halves, so the final permutation restores the order of the eight groups of four.
+      // The pack instructions work within each 128-bit half, so the final permutation restores the order of the eight
+      // groups of four.
       const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(a[2], a[3]));
       _mm256_store_si256(reinterpret_cast<__m256i*>(block->a),
                          _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));

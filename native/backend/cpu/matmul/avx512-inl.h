@@ -13,10 +13,10 @@ namespace {
 inline constexpr int kMaxRows = 12, kMaxPairRows = 6;
 
 // Prefetches weights, which are usually in memory rather than in a cache. The hardware prefetcher follows the loads;
-// the more arithmetic there is per line, the fewer loads are in flight to guide it. Without software prefetching, a row
-// of Q4_K streams at half the rate of BF16. Each line is first prefetched into the L2 cache, `far` bytes ahead, and
-// then into the L1 cache, `near` bytes ahead, across the boundary to the next panel. A distance of 0 disables that
-// prefetch. If the weights are already in a cache, the cost is not measurable.
+// the more arithmetic there is per cache line, the fewer loads are in flight for it to follow. Without software
+// prefetching, a row of Q4_K streams at half the rate of BF16. Each line is first prefetched into the L2 cache, `far`
+// bytes ahead, and then into the L1 cache, `near` bytes ahead, across the boundary to the next panel. A distance of 0
+// disables that prefetch. If the weights are already in a cache, the cost is not measurable.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream(const std::byte* from, StreamDistances ahead) {
   if (ahead.near != 0)
@@ -32,12 +32,13 @@ template <int kBytes>
         _mm_prefetch(reinterpret_cast<const char*>(far + byte), _MM_HINT_T1);
 }
 
-// Floating-point weights require so little work per line that longer distances or additional prefetches bring no gain.
+// Floating-point weights require so little arithmetic per cache line that longer distances or additional prefetches
+// bring no gain.
 inline constexpr StreamDistances kFloatsAhead{0, 4096};
 
 // Scales and minima are small arrays. Their lines are prefetched a whole panel ahead, because otherwise each panel's
-// first lines would arrive too late. They are prefetched into L2, because they would be evicted from L1 before their
-// use.
+// first lines would arrive too late. They are prefetched into L2 rather than L1, because they would be evicted from L1
+// before their use.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream_next_panel(const PanelTile& tile, const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
@@ -56,13 +57,13 @@ inline __m512 load_halves(const std::byte* at) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(isum) : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(a)));
 }
 
-// broadcast4() and dot4() split dot4_broadcast() into two steps, so that one broadcast can serve two panels.
+// broadcast4() and dot4() split dot4_broadcast() into two steps, so that one broadcast can be used for two panels.
 [[gnu::always_inline]] inline __m512i broadcast4(const int8_t* a) { return broadcast_four_bytes(a); }
 [[gnu::always_inline]] inline void dot4(__m512i& isum, __m512i w, __m512i a) {
   asm("vpdpbusd %2, %1, %0" : "+v"(isum) : "v"(w), "v"(a));
 }
 
-// Adds the bias and the old output if requested. Stores each output once.
+// Adds the bias and the old output to the sums if requested, and stores each output once.
 template <int M>
 [[gnu::always_inline]] inline void finish(const PanelTile& tile, __m512 (&acc)[M]) {
   const __mmask16 lanes = static_cast<__mmask16>((1u << tile.lanes) - 1);

@@ -14,7 +14,8 @@ namespace {
 void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride) {
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     const __m512 x0 = _mm512_loadu_ps(x + k), x1 = _mm512_loadu_ps(x + k + 16);
-    // Float magnitudes have the same order when compared as integers, with NaN above infinity.
+    // The bit patterns of float magnitudes, compared as integers, have the same order as the floats, with NaN above
+    // infinity.
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
     const uint32_t amax_bits = _mm512_reduce_max_epu32(_mm512_max_epu32(
         _mm512_and_si512(_mm512_castps_si512(x0), magnitude), _mm512_and_si512(_mm512_castps_si512(x1), magnitude)));

@@ -1,6 +1,6 @@
 // Table of the matmul kernels with AVX-VNNI, the 8-bit dot product in 256-bit vectors of client processors without
-// AVX-512. They are the AVX2 kernels for quantized weights with that instruction (quants_avx2-inl.h). This file must
-// not emit functions that are shared with other files.
+// AVX-512. The table contains the AVX2 kernels for quantized weights, compiled to use that instruction
+// (quants_avx2-inl.h). This file must not emit functions that are shared with other files.
 #if defined(__AVXVNNI__)
 
 #include "backend/cpu/matmul/quants.h"

@@ -1,4 +1,4 @@
-// Chooses the kernels for a matmul. Safe on any thread.
+// Chooses the kernels for a matmul. Safe to call from any thread.
 #pragma once
 
 #include "backend/cpu/matmul/row_tiles.h"
@@ -6,11 +6,11 @@
 
 namespace monolith {
 
-// kPanel, kPair: one panel or two panels per call. kTile, kFastTile: the kernels in TileKernels; kFastTile is for
-// Arithmetic::kFast.
+// kPanel, kPair: one panel or two panels per call. kTile, kFastTile: the kernels in MatmulKernels::tiles and
+// fast_tiles; the latter are used only with Arithmetic::kFast.
 enum class KernelKind : uint8_t { kPanel, kPair, kTile, kFastTile };
 
-// Chooses the fastest kernels for n_rows rows that support every weight of a matmul.
+// Chooses the fastest kernels that support the types of all weights of a matmul with n_rows rows.
 class KernelChoice {
  public:
   KernelChoice(const MatmulKernels& kernels, int n_rows)
@@ -19,7 +19,7 @@ class KernelChoice {
         fast_(kernels.fast_tiles != nullptr && n_rows >= kernels.min_fast_rows),
         tiles_(kernels.tiles != nullptr),
         pairs_(n_rows > kernels.max_tile_rows) {}
-  // Adds a weight. `never_fast` has the same meaning as in MatmulTarget.
+  // Adds the type of a weight matrix. `never_fast` has the same meaning as in MatmulTarget.
   void add(TensorType type, bool never_fast) {
     const int index = panel_type_index(type);
     fast_ = fast_ && !never_fast && kernels_.fast_tiles->expand[index] != nullptr;
@@ -49,7 +49,7 @@ inline Tiles split_rows(const MatmulKernels& kernels, KernelKind kind, int n_row
   return Tiles(n_rows, kind == KernelKind::kPair ? kernels.max_pair_rows : kernels.max_tile_rows);
 }
 
-// How the rows are packed for a weight of this type.
+// Returns how the rows are packed for a weight matrix of this type.
 inline ActivationKind activation_kind(const MatmulKernels& kernels, KernelKind kind, TensorType type) {
   if (const TileKernels* tiles = tile_kernels(kernels, kind)) return tiles->lines;
   return kernels.activation[panel_type_index(type)];

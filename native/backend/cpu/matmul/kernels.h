@@ -26,10 +26,10 @@ constexpr int64_t lines_per_row(ActivationKind kind, int64_t cols) {
   return (cols + line_values(kind) - 1) / line_values(kind);
 }
 
-// A line of ActivationKind::kInt8: 32 values as a = round(x * (127 / amax)), ties to even, where amax = max |x|.
-// Kernels use the sums of these values to correct for weights that are stored with an offset, and multiply the minima
-// of the weights by -(scale * sum). If a block contains NaN or infinity, all a are 0 and the scale is NaN. If amax is
-// below the minimum (kSmallestAmaxBits), all a and the scale are 0.
+// A 64-byte line of ActivationKind::kInt8: 32 values as a = round(x * (127 / amax)), ties to even, where amax = max
+// |x|. Kernels use the sums of these values to correct for weights that are stored with an offset, and multiply the
+// minima of the weights by -(scale * sum). If a block contains NaN or infinity, all a are 0 and the scale is NaN. If
+// amax is below the minimum (kSmallestAmaxBits), all a and the scale are 0.
 struct alignas(kLineBytes) ActivationBlock {
   int8_t a[32];
   float scale;  // amax / 127.
@@ -59,8 +59,8 @@ struct PanelTile {
   int64_t out_stride;
   const float* bias;  // Bias for lane 0 and the lanes after it, or null.
   bool add_to_out;
-  // Pair kernels only: the weights of a later call. The kernel prefetches ahead_lines cache lines of them per 32
-  // columns.
+  // Pair kernels only: the weights of a later call. For every 32 columns, the kernel prefetches ahead_lines cache lines
+  // of these weights.
   const std::byte* ahead = nullptr;
   int ahead_lines = 0;
 };
@@ -71,8 +71,8 @@ using PanelKernel = void (*)(const PanelTile& tile);
 struct StreamDistances {
   int64_t far, near;
 };
-// Distances on this processor: for quantized weights in general, and for types whose loads alone guide the hardware
-// prefetcher (led_by_loads() in quants_avx512-inl.h).
+// Prefetch distances for this processor: for quantized weights in general, and for types whose kernels guide the
+// hardware prefetcher with their loads alone (led_by_loads() in quants_avx512-inl.h).
 extern const StreamDistances kStreamDistances, kStreamLed;
 
 // Packs one row of `cols` floats and stores line i at out + i * line_stride. The rest of the last line is zero. For
@@ -149,8 +149,8 @@ extern const MatmulKernels kPlainMatmul;
 #if defined(__x86_64__)
 extern const MatmulKernels kAvx2Matmul;
 extern const MatmulKernels kAvx512Matmul;
-// Replacements for the entries of kAvx2Matmul::panel on processors with AVX-VNNI. Null for floating-point weights,
-// which have no replacement.
+// Replacements for the entries of kAvx2Matmul::panel on processors with AVX-VNNI. An entry is null if there is no
+// replacement, as for floating-point weights.
 extern const PanelKernel kAvxVnniPanels[kPanelTypes];
 
 // Replacements for the BF16 entries of kAvx512Matmul on processors with vdpbf16ps.

@@ -33,12 +33,13 @@ namespace {
 constexpr int64_t kGroupBytes = 512 * 1024;
 // Like kGroupBytes, but for pair kernels, for which the L2 cache also holds the next group of panels.
 constexpr int64_t kPairGroupBytes = 256 * 1024;
-// Weights per task in decode. A core reads 32 KiB from memory in about a microsecond, which bounds how long the other
-// threads wait for the last one. Small tasks have no other cost, because a thread's tasks are adjacent in memory.
+// Weights per task in decode. A core reads 32 KiB from memory in about a microsecond, which limits how long the other
+// threads wait for the last one to finish. Small tasks have no other cost, because a thread's tasks are adjacent in
+// memory.
 constexpr int64_t kStreamBytes = 32 * 1024;
 // Tasks per thread: enough for dynamic scheduling to balance the load.
 constexpr int64_t kTasksPerThread = 4;
-// Maximum number of targets that are split together. Any further targets are computed afterwards.
+// Maximum number of targets that are split into tasks together. Any further targets are computed afterwards.
 constexpr size_t kMaxTargets = 8;
 // A matmul that reads at most this many bytes is faster on one thread: reading 64 KiB from the L2 cache takes about as
 // long as starting a parallel section.
@@ -55,9 +56,9 @@ struct Tasks {
   int64_t count() const { return groups * ranges; }
 };
 
-// Prefetches the next group of panels, spread over the kernel calls for the current group. The threads of a node take
-// groups in turn, so the distance from a thread's current group to its next one equals the number of the node's
-// threads.
+// Prefetches the next group of panels, spread over the kernel calls for the current group. The threads of a node
+// process groups in rotation, so the distance from a thread's current group to its next one equals the number of the
+// node's threads.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;
@@ -111,7 +112,7 @@ struct Product {
     tasks.panels_per_group = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_panels());
     if (pairs) tasks.panels_per_group += tasks.panels_per_group % 2;
     tasks.groups = (matrix.n_panels() + tasks.panels_per_group - 1) / tasks.panels_per_group;
-    // With many threads and few groups, the rows are split too.
+    // With many threads and few groups, the rows are divided among tasks as well.
     const int64_t wanted = pool.size() == 1 ? 1 : (kTasksPerThread * pool.size() + tasks.groups - 1) / tasks.groups;
     const int ranges = static_cast<int>(std::clamp<int64_t>(wanted, 1, tiles.count));
     tasks.tiles_per_range = (tiles.count + ranges - 1) / ranges;
@@ -188,8 +189,8 @@ struct Product {
     }
   }
 
-  // Returns the end of a NUMA node's tasks of target `i`. Node k has the groups of panels whose memory it has
-  // (CpuMatrix::divide_among_nodes).
+  // Returns the end of a NUMA node's tasks of target `i`. Node k computes the groups of panels that are in its own
+  // memory (CpuMatrix::divide_among_nodes).
   int64_t node_end(size_t i, int node) const { return pool.node_end(node, cuts[i].groups) * cuts[i].ranges; }
 
   NodeShares shares() const {
@@ -272,7 +273,7 @@ const MatmulKernels& matmul_kernels(CpuIsa isa, Arithmetic arithmetic) {
 namespace {
 
 size_t area_bytes(int kind, int max_rows, int64_t max_cols) {
-  // The tile kernels read up to three lines past the last one.
+  // The tile kernels read up to three lines past the last packed line.
   const int64_t lines = lines_per_row(static_cast<ActivationKind>(kind), max_cols) * max_rows + 3;
   return static_cast<size_t>(lines) * kLineBytes;
 }
@@ -287,7 +288,7 @@ size_t MatmulScratch::bytes_for(int max_rows, int64_t max_cols, int tile_threads
 
 Status MatmulScratch::reserve(int max_rows, int64_t max_cols, int tile_threads) {
   for (int kind = 0; kind < kActivationKinds; ++kind) {
-    // The mapping is not touched here, so its memory is committed only on first use.
+    // The mapping is not touched here, so the system allocates its pages only on first use.
     auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));
     if (!area) return area.error();
     areas_[kind] = std::move(*area);
@@ -349,8 +350,8 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
     pool.parallel_by_node(product.shares(), compute);
 }
 
-// A row of activations has as many packed lines as all of its heads together. Within a tile, the lines of head h for
-// all rows follow those of head h - 1.
+// The packed lines of a row of activations are those of all of its heads. Within a tile, the lines of head h for all
+// rows follow those of head h - 1.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                       const BatchedMatmul& products, int n_rows) {
   if (n_rows <= 0) return;

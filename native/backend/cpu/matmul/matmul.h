@@ -21,14 +21,14 @@ namespace monolith {
 
 class CpuMatrix final : public Matrix {
  public:
-  // Bytes that create() allocates; 0 if the shape is not supported, so create() would fail.
+  // Number of bytes that create() allocates; 0 if the shape is not supported and create() would therefore fail.
   static size_t bytes_for(TensorType stored, int64_t rows, int64_t cols);
-  // Additional bytes for the factors of `rows` rows.
+  // Number of additional bytes that the row factors of `rows` rows take.
   static size_t factor_bytes(int64_t rows) {
     return static_cast<size_t>((rows + kPanelRows - 1) / kPanelRows * kPanelRows) * sizeof(float);
   }
-  // Repacks `source` as type `stored`, which is either the source's type or F32. Errors: kUnsupported (type, shape),
-  // kInvalidArgument (data too short), kOutOfMemory.
+  // Repacks `source` as type `stored`, which is either the source's type or F32. Errors: kUnsupported (unsupported type
+  // or shape), kInvalidArgument (data too short), kOutOfMemory.
   static Result<std::unique_ptr<CpuMatrix>> create(const MatrixSource& source, TensorType stored, ThreadPool& pool);
 
   const PanelLayout& layout() const { return layout_; }
@@ -55,7 +55,8 @@ class CpuMatrix final : public Matrix {
   std::vector<float> factors_;  // Padded to whole panels; empty if the matrix has no factors.
 };
 
-// Packed activations. There is one area per kind, because the targets of a call may need different kinds.
+// Packed activations. There is one area per kind, because the targets of a call may need different kinds of
+// activations.
 class MatmulScratch {
  public:
   // Allocates memory for a matmul of up to max_rows rows with up to max_cols columns, and for expanded weights on
@@ -82,8 +83,8 @@ class MatmulScratch {
 // [n_rows][cols] and must not overlap any target's output. The scratch memory must be large enough (asserted).
 void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                 std::span<const MatmulTarget> targets, const float* x, int n_rows);
-// Implements Operations::batched_matmul. The scratch memory must be large enough (asserted) for n_rows rows with the
-// columns of all heads, where each head's number of columns is rounded up to a multiple of 32.
+// Implements Operations::batched_matmul. The scratch memory must be large enough (asserted) for n_rows rows with
+// n_heads * c columns, where c is the number of columns per head, rounded up to a multiple of 32.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                       const BatchedMatmul& products, int n_rows);
 

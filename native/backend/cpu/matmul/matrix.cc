@@ -24,7 +24,7 @@ bool shape_supported(TensorType type, int64_t rows, int64_t cols) {
 
 // Panels per task while loading: about half a megabyte for a typical matrix.
 constexpr int64_t kLoadGrain = 8;
-// A matrix is divided among NUMA nodes only if this many bytes, on average, go to each node.
+// A matrix is divided among NUMA nodes only if each node gets at least this many bytes on average.
 constexpr size_t kDividedBytes = size_t{4} << 20;
 
 }  // namespace

@@ -33,7 +33,7 @@ constexpr int kMaxRows = 6;
 constexpr int kMaxRows = 4;
 #endif
 
-// Number of vectors that a kernel for M rows covers at once: half a panel or a whole one.
+// Number of vectors of a panel that a kernel for M rows covers at once: those of half a panel or of a whole one.
 template <int M>
 constexpr int kVectors = M <= 2 ? 4 : 2;
 
@@ -42,7 +42,8 @@ constexpr int kVectors = M <= 2 ? 4 : 2;
 void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride) {
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     float32x4_t v[8];
-    // Float magnitudes have the same order when compared as integers, with NaN above infinity.
+    // The bit patterns of float magnitudes, compared as integers, have the same order as the floats, with NaN above
+    // infinity.
     uint32x4_t amax = vdupq_n_u32(0);
     UNROLL for (int i = 0; i < 8; ++i) {
       v[i] = vld1q_f32(x + k + 4 * i);
@@ -102,7 +103,7 @@ template <int M>
 }
 
 // Adds the bias and the old output if requested, and stores each output once, for the part that starts at lane `first`.
-// Does not access anything beyond the last lane.
+// Does not access memory beyond the last lane's output.
 template <int M>
 [[gnu::always_inline]] inline void finish(const PanelTile& tile, int first, const Sums<M>& sums) {
   EACH_VECTOR(v) {
@@ -142,7 +143,7 @@ const uint8_t* array_of(const std::byte* area, size_t offset) {
 
 // --- floating point -----------------------------------------------------------------------------------
 
-// Loads the weights of an even k and of the odd k after it, for 4 lanes starting at lane `lane`.
+// Loads the weights of an even k and of the odd k after it, for the 4 lanes that start at lane `lane`.
 struct F32Weights {
   static constexpr int kPairBytes = 128;
   static float32x4_t load(const uint8_t* at) { return vreinterpretq_f32_u8(vld1q_u8(at)); }
@@ -165,7 +166,7 @@ struct Bf16Weights {
   }
 };
 
-// Codes of an F8_E4M3_128 record; the scales are applied separately. A pair consists of two codes per lane.
+// Loads codes of an F8_E4M3_128 record, two per lane; the scales are applied separately.
 struct F8Weights {
   static constexpr int kPairBytes = 32;
   static float32x4_t load(const uint8_t* at) {  // Returns 2^-8 times the values.

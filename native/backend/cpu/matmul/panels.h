@@ -180,11 +180,11 @@ constexpr int d_size(PanelForm form) {
   return form.scale == PanelForm::kE4m3 ? 0 : form.scale == PanelForm::kPower ? 1 : 2;
 }
 constexpr int scales_of_block(PanelForm form) { return form.step == 32 || form.scale == PanelForm::kOddPair ? 1 : 2; }
-// Distance in bytes between the scale of a block's first step and the scale of its second step.
+// Distance in bytes from the scale of a block's first step to the scale of its second step.
 constexpr int second_scale(PanelForm form) { return (scales_of_block(form) - 1) * kPanelRows; }
 
-// Byte offsets in a record, whose `low` array starts at 0, and its size, a multiple of 64. The offset of a missing
-// array equals that of the next array.
+// Byte offsets of the arrays in a record, whose `low` array starts at offset 0, and the record's size in bytes, a
+// multiple of 64. The offset of a missing array equals that of the next array.
 struct PanelRecord {
   int high, scales, minima, bytes;
 };
@@ -211,7 +211,7 @@ constexpr int minima_at(PanelForm form) {
 inline constexpr int kF8Record = 128, kF8ScaleBytes = kPanelRows * 4,
                      kF8RecordBytes = kF8ScaleBytes + kF8Record * kPanelRows;
 
-// The part of the layout that depends on the matrix, not only on its type.
+// The part of the layout that depends on the shape of the matrix, not only on its type.
 struct PanelLayout {
   TensorType type;
   int64_t cols;                  // Columns of the matrix, without padding.

@@ -1,4 +1,4 @@
-// Declares the kernels for quantized weights that the kernel tables list. They are defined in
+// Declares the kernels for quantized weights, to which the kernel tables refer. They are defined in
 // {blocks,kquants,expanded}_*.cc. Types with the same panel_form() share a kernel: IQ2_XS uses the IQ2_S kernel, and
 // TQ1_0 the TQ2_0 kernel.
 #pragma once

@@ -38,11 +38,11 @@ constexpr int groups_in_16_bits(PanelForm form) {
   return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
-// Number of half panels that a kernel for M rows covers at once. Some kernels always cover both halves: the sums fit in
-// the registers next to two vectors of weights, and the activations are loaded half as often. With AVX2, these are the
-// kernels of types whose sums for a block fit in 16 bits. With AVX-VNNI, which needs no sums in 16 bits, these are all
-// kernels. (There, for weights of 5632 x 2048 on two cores of an Emerald Rapids Xeon, four rows of Q6_K take 0.33 ms
-// instead of 0.52 ms, and 32 rows of Q8_0 take 1.7 ms instead of 2.1 ms.)
+// Number of half panels that a kernel for M rows covers at once. Some kernels always cover both halves: their sums fit
+// in the registers together with two vectors of weights, and the activations are loaded half as often. With AVX2, these
+// are the kernels of types whose sums for a block fit in 16 bits. With AVX-VNNI, which needs no sums in 16 bits, these
+// are all kernels. (There, for weights of 5632 x 2048 on two cores of an Emerald Rapids Xeon, four rows of Q6_K take
+// 0.33 ms instead of 0.52 ms, and 32 rows of Q8_0 take 1.7 ms instead of 2.1 ms.)
 template <TensorType T, int M>
 constexpr int parts() {
   constexpr PanelForm form = panel_form(T);
@@ -52,8 +52,8 @@ constexpr int parts() {
   return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
 }
 
-// sum += x, in program order. GCC would turn a chain of additions into a tree, compute all products of a block first,
-// and then spill them. That takes twice as long.
+// sum += x, in program order. Otherwise, GCC would turn a chain of additions into a tree, compute all products of a
+// block first, and then spill them. That takes twice as long.
 [[gnu::always_inline]] inline void add16(__m256i& sum, __m256i x) {
   sum = _mm256_add_epi16(sum, x);
   asm("" : "+x"(sum));
@@ -216,7 +216,7 @@ template <TensorType T, int half = 0>
   else {
     __m256i scale = load_unsigned(number);
     if constexpr (form.scale == PanelForm::kOddPair) {
-      // (s << 1 & 30) | 1, where s is the low or the high nibble.
+      // Computes 2 s + 1 as (s << 1 & 30) | 1, where s is the low or the high nibble.
       scale = half == 0 ? _mm256_slli_epi32(scale, 1) : _mm256_srli_epi32(scale, 3);
       scale = _mm256_or_si256(_mm256_and_si256(scale, _mm256_set1_epi32(30)), _mm256_set1_epi32(1));
     }
@@ -234,7 +234,7 @@ template <TensorType T>
   if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d_min);
   else if constexpr (form.scale == PanelForm::kDelta) {
-    // -step / 8, or step / 8 if the highest bit of the byte is set.
+    // The result is -step / 8, or step / 8 if the highest bit of the byte is set.
     const __m256i sign = _mm256_slli_epi32(_mm256_andnot_si256(load_unsigned(number), _mm256_set1_epi32(0x80)), 24);
     return _mm256_xor_ps(_mm256_mul_ps(steps<T>(d_min, number), _mm256_set1_ps(0.125f)), _mm256_castsi256_ps(sign));
   } else {

@@ -23,14 +23,14 @@ namespace monolith {
 namespace {
 
 // Offset added to q to obtain an unsigned byte. The activation lines must contain the sum of the activations times this
-// offset. They do so for some offsets; if a type's own offset is one of these, it is used. Other types use 32 (with two
-// steps per block; 64 if the levels require it) or 128.
+// offset. They contain it only for some offsets. If a type's own offset is one of these, it is used. Other types with
+// two steps per block use 32, or 64 if their levels require it; types with one step use 128.
 constexpr int bias_of(PanelForm form) {
   if (form.levels == PanelForm::kNone && form.offset == 0) return 0;
   if (form.step == 16) return form.levels != PanelForm::kNone && largest_level(form.levels) > 32 ? 64 : 32;
   return form.offset == 8 || form.offset == 1 ? form.offset : 128;
 }
-// Returns -bias * sum a, for a block or one of its halves.
+// Returns -bias times the sum of the activations, for a block or one of its halves.
 template <TensorType T, int half>
 [[gnu::always_inline]] inline int32_t minus_bias(const ActivationBlock& x) {
   constexpr int bias = bias_of(panel_form(T));
@@ -60,7 +60,7 @@ template <TensorType T, int g>
   if constexpr (form.high_bits > 0) {
     const __m512i high_mask = _mm512_set1_epi8(static_cast<char>(((1 << form.high_bits) - 1) << form.low_bits));
     const __m512i bits = shifted<form.low_bits - high_at % 8>(load_bytes(high + 64 * (high_at / 8)));
-    // (code & low_mask) | (bits & high_mask).
+    // Computes (code & low_mask) | (bits & high_mask).
     code = _mm512_ternarylogic_epi32(code, low_mask, _mm512_and_si512(bits, high_mask), 0xea);
   } else if constexpr (form.low_bits < 8) {
     code = _mm512_and_si512(code, low_mask);
@@ -77,7 +77,7 @@ template <TensorType T, int g>
   }
 }
 
-// Adds groups kFirst .. kLast - 1 times the activations of row r to isum[r].
+// Adds the products of weight groups kFirst .. kLast - 1 and the activations of row r to isum[r].
 template <TensorType T, int kFirst, int kLast, int M>
 [[gnu::always_inline]] inline void dot(__m512i (&isum)[M], const std::byte* low, const std::byte* high,
                                        const ActivationBlock* x) {
@@ -87,7 +87,8 @@ template <TensorType T, int kFirst, int kLast, int M>
     dot<T, kFirst + 1, kLast>(isum, low, high, x);
   }
 }
-// Like dot(), but for two panels that are `other` bytes apart. Their sums are in isum[r] and isum[M + r].
+// Like dot(), but for two panels that are `other` bytes apart. The sums of the first panel are in isum[r], those of the
+// second in isum[M + r].
 template <TensorType T, int kFirst, int kLast, int kSums>
 [[gnu::always_inline]] inline void dot_pair(__m512i (&isum)[kSums], const std::byte* low, const std::byte* high,
                                             size_t other, const ActivationBlock* x) {
@@ -136,7 +137,7 @@ template <TensorType T, int half = 0>
   else {
     __m512i scale = load_unsigned(number);
     if constexpr (form.scale == PanelForm::kOddPair) {
-      // (s << 1 & 30) | 1, where s is the low or the high nibble.
+      // Computes 2 s + 1 as (s << 1 & 30) | 1, where s is the low or the high nibble.
       scale = half == 0 ? _mm512_slli_epi32(scale, 1) : _mm512_srli_epi32(scale, 3);
       scale = _mm512_or_si512(_mm512_and_si512(scale, _mm512_set1_epi32(30)), _mm512_set1_epi32(1));
     }
@@ -154,7 +155,7 @@ template <TensorType T>
   if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d_min);
   else if constexpr (form.scale == PanelForm::kDelta) {
-    // -step / 8, or step / 8 if the highest bit of the byte is set.
+    // The result is -step / 8, or step / 8 if the highest bit of the byte is set.
     const __m512i sign = _mm512_slli_epi32(_mm512_andnot_si512(load_unsigned(number), _mm512_set1_epi32(0x80)), 24);
     const __m512i eighth = _mm512_castps_si512(_mm512_mul_ps(steps<T>(d_min, number), _mm512_set1_ps(0.125f)));
     return _mm512_castsi512_ps(_mm512_xor_si512(eighth, sign));
@@ -179,7 +180,7 @@ void quantized(const PanelTile& tile) {
   constexpr int bias = bias_of(form), blocks = form.record / 32, block_bytes = record.bytes / blocks;
   constexpr int d_bytes = kPanelRows * d_size(form), numbers = scales_of_block(form) * kPanelRows;
   constexpr int minima = minima_at(form);
-  // Bytes from one panel to the next.
+  // Distance in bytes from one panel to the next.
   const size_t other = S == 2 ? tile.layout->records : 0, other_d = S == 2 ? tile.layout->block_scales : 0;
   const std::byte* at = tile.panel;
   const std::byte *d = tile.block_scales + tile.layout->d, *d_min = tile.block_scales + tile.layout->d_min;
@@ -188,7 +189,7 @@ void quantized(const PanelTile& tile) {
   const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
   __m512 acc[S * M];
   EACH_SUM(s, r) acc[s * M + r] = _mm512_setzero_ps();
-  // Sets isum[s * M + r] to first(x[r]) plus groups kFirst .. kLast - 1 times the activations.
+  // Sets isum[s * M + r] to first(x[r]) plus the products of weight groups kFirst .. kLast - 1 and the activations.
   const auto sum_groups = [&]<int kFirst, int kLast>(__m512i(&isum)[S * M], auto first, const std::byte* low,
                                                      const std::byte* high) __attribute__((always_inline)) {
     EACH_SUM(s, r) isum[s * M + r] = bias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(first(x[r]));

@@ -18,7 +18,8 @@ constexpr bool is_signed(PanelForm form) {
   return form.low_bits > 0;
 #endif
 }
-// Whether weights are multiplied as q. Otherwise they are multiplied as codes, and the sums start at -offset * sum a.
+// Whether weights are multiplied as the signed integers q. Otherwise they are multiplied as codes, and the sums start
+// at -offset * sum a.
 constexpr bool is_exact(PanelForm form) { return form.offset == 0 || (form.low_bits == 8 && is_signed(form)); }
 
 // Returns the initial value of a row's sum. For types with two steps per block, `half` selects the first or the last 16
@@ -56,7 +57,8 @@ template <TensorType T, int g>
   uint8x16_t code = vld1q_u8(low + 64 * (low_at / 8));
   if constexpr (form.low_bits == 8) return is_signed(form) ? veorq_u8(code, vdupq_n_u8(128)) : code;
   code = shifted<low_at % 8>(code);
-  // Unless this field came from the highest bits of the byte, other fields remain above it and must be masked.
+  // Unless this field was in the highest bits of the byte, the bits above it belong to other fields and must be masked
+  // out.
   bool others_above = low_at % 8 + form.low_bits < 8;
   if constexpr (form.high_bits > 0) {
     // vsli keeps the `low_bits` lowest bits and inserts the other operand above them.
@@ -126,7 +128,7 @@ template <TensorType T, int half = 0>
   else {
     uint32x4_t scale = load_unsigned(number);
     if constexpr (form.scale == PanelForm::kOddPair) {
-      // (s << 1 & 30) | 1, where s is the low or the high nibble.
+      // Computes 2 s + 1 as (s << 1 & 30) | 1, where s is the low or the high nibble.
       scale = half == 0 ? vshlq_n_u32(scale, 1) : vshrq_n_u32(scale, 3);
       scale = vorrq_u32(vandq_u32(scale, vdupq_n_u32(30)), vdupq_n_u32(1));
     }
@@ -142,7 +144,7 @@ template <TensorType T>
   if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d_min);
   else if constexpr (form.scale == PanelForm::kDelta) {
-    // -step / 8, or step / 8 if the highest bit of the byte is set.
+    // The result is -step / 8, or step / 8 if the highest bit of the byte is set.
     const uint32x4_t sign = vshlq_n_u32(vbicq_u32(vdupq_n_u32(0x80), load_unsigned(number)), 24);
     const float32x4_t eighth = vmulq_n_f32(steps<T>(d_min, number), 0.125f);
     return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(eighth), sign));
@@ -187,11 +189,11 @@ void quantized(const PanelTile& tile) {
             }
           }
         } else {
-          // Processes one vector after another, because the registers cannot hold the sums of both half blocks for all
-          // vectors.
+          // Processes the panel's vectors one after another, because the registers cannot hold the sums of both halves
+          // of a block for all vectors.
           EACH_VECTOR(v) {
-            // Forces the compiler to reload the activations for each vector. Keeping them would push sums out of the
-            // registers.
+            // Forces the compiler to reload the activations for each vector. Keeping them in registers would force the
+            // compiler to spill sums.
             asm volatile("" ::: "memory");
             const uint8_t *low_v = low + 16 * v, *high_v = high + 16 * v;
             Products<M, 1, is_signed(form)> products;

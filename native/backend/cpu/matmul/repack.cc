@@ -25,13 +25,14 @@ uint16_t load16(Bytes at) {
 }
 void store16(uint8_t* at, uint16_t half) { std::memcpy(at, &half, sizeof half); }
 
-// Returns a word in which every byte has this value. Each byte of a word holds a code or part of a code.
+// Returns a 32-bit word in which every byte has this value. In the words that this file processes, each byte holds a
+// code or a part of one.
 constexpr uint32_t every_byte(uint32_t byte) { return byte * 0x01010101; }
 
-// Byte offset of lane `lane` of vector `index` in a [..][lane][4] array.
+// Returns the byte offset of the word for lane `lane` in vector `index` of a [..][lane][4] array.
 size_t word_at(int64_t index, int lane) { return static_cast<size_t>(index) * 64 + static_cast<size_t>(lane) * 4; }
 
-// The pack_*() functions write one row to its lane in the panel at `to`.
+// Each pack_*() function writes one row of the matrix to lane `lane` of the panel at `to`.
 
 void pack_f32(const float* from, const PanelLayout& layout, int lane, uint8_t* to) {
   for (int64_t k = 0; k < layout.cols; ++k) std::memcpy(to + word_at(k, lane), from + k, 4);
@@ -61,10 +62,10 @@ void pack_f8(Bytes from, const PanelLayout& layout, int lane, uint8_t* to) {
 
 // 32 values in 16 bytes: value i is the low nibble of byte i, value i + 16 is the high nibble.
 uint32_t nibbles32(Bytes quants, int g) { return (load32(quants + 4 * (g % 4)) >> (g / 4 * 4)) & every_byte(15); }
-// Returns bits 4g .. 4g + 3 as the fifth bits of four codes.
+// Returns bits 4g .. 4g + 3 of `bits`, each as the fifth bit of one of four codes.
 uint32_t fifth32(Bytes bits, int g) {
   const uint32_t four = (load32(bits) >> (4 * g)) & 15;
-  // The multiplication copies the bits at distances of 7, so bit j moves to bit 8 j.
+  // The multiplication adds copies of `four` shifted left by 0, 7, 14 and 21 bits, so bit j moves to bit 8 j.
   return (four * 0x00204081 & every_byte(1)) << 4;
 }
 // Each range of 32 bytes holds 8 / bits groups of 32 values, stacked within the bits of each byte.
@@ -102,7 +103,7 @@ uint32_t codes(Bytes block) {
   }
 }
 
-// Byte offsets within a block: d and, if the type has minima, d_min.
+// Byte offsets of d and, if the type has minima, of d_min within a block of the file.
 struct HalfPlaces {
   int d, d_min;
 };
@@ -157,8 +158,9 @@ void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
 }
 
 // Writes `bits` bits of each code, starting at bit `from_bit`, for the block's values 32 i .. 32 i + 31 to the words of
-// one lane. Uses fold expressions so that all indices are compile-time constants. With an array, the words would pass
-// through memory in sizes that stall the processor, and variable shifts take ten times as long.
+// one lane. Uses fold expressions so that all indices are compile-time constants. With an array, the compiler would
+// store the words to memory and load them with a different access size, which stalls the processor, and variable shifts
+// take ten times as long.
 template <TensorType T, int bits, int from_bit, int i>
 void put_parts(Bytes block, uint8_t* to) {
   constexpr int groups = 8 / bits;  // Groups per word.
@@ -173,7 +175,7 @@ void put_parts(Bytes block, uint8_t* to) {
   (std::make_integer_sequence<int, bits>());
 }
 
-// Writes one block of the file to its lane.
+// Writes one block of the file to its row's lane in the panel.
 template <TensorType T>
 void pack_block(Bytes from, const PanelLayout& layout, int64_t block, int lane, uint8_t* to, uint8_t* block_scales) {
   constexpr PanelForm form = panel_form(T);

@@ -1,4 +1,5 @@
-// Conversion between GGUF's row-major blocks and panels (layout: panels.h). No side effects; safe on any thread.
+// Conversion between GGUF's row-major blocks and panels (layout: panels.h). The functions have no side effects and may
+// be called from any thread.
 #pragma once
 
 #include <cstddef>

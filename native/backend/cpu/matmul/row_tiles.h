@@ -1,4 +1,4 @@
-// Splits the rows of a matmul into tiles, and runs a kernel on a tile. Safe on any thread.
+// Splits the rows of a matmul into tiles, and runs a kernel on a tile. Safe to call from any thread.
 #pragma once
 
 #include <algorithm>

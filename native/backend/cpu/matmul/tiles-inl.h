@@ -52,7 +52,8 @@ template <TensorType T, typename Use>
   }
 }
 
-// kStepsOnly: leaves the weights in place (InPlaceKernels).
+// Expands a panel to one byte per weight. With kStepsOnly, writes only the steps; the multiplication then reads the
+// weights where they are (InPlaceKernels).
 template <TensorType T, bool kStepsOnly = false>
 bool expand(const PanelTile& panel, const ExpandedPanel& to) {
   constexpr PanelForm form = panel_form(T);
@@ -94,7 +95,7 @@ inline constexpr int32_t kMagicBits = 0x4b400000;
 // Blocks of 32 k per pass over the panels. The lines of these blocks stay in the L1 cache.
 inline constexpr int64_t kPassBlocks = 32;
 
-// Prefetches the next weights while the blocks of a panel are multiplied.
+// Prefetches the next group's weights while the blocks of a panel are multiplied.
 class Prefetch {
  public:
   [[gnu::always_inline]] Prefetch(const TileGroup& group, int64_t panel, int64_t block) : lines_(group.next_lines) {
@@ -199,7 +200,7 @@ class BlockLoop {
   [[gnu::always_inline]] void add(int64_t block, __m512 (&acc)[kRows]) {
     prefetch_.step();
     const ActivationBlock* const x = x_ + block * stride_;
-    // Each panel prefetches one row of the next pass.
+    // During each panel, the lines of one row are prefetched for the next pass.
     _mm_prefetch(reinterpret_cast<const char*>(x + kPassBlocks * stride_ + panel_), _MM_HINT_T1);
     const float* const numbers = steps_ + block * kSteps * kPanelRows;
     const float* const floors = floors_ + block * kSteps * kPanelRows;
@@ -235,7 +236,8 @@ class BlockLoop {
   const float* floors_;
 };
 
-// Writes the sums to the outputs. Each row is written in one go, because rows are far apart in memory.
+// Writes the sums to the outputs. All outputs of a row are written before those of the next row, because rows are far
+// apart in memory.
 template <int kMaxRows>
 void write_out(const TileGroup& group) {
   for (int row = 0; row < group.n_rows; ++row) {
@@ -317,7 +319,7 @@ constexpr TileKernels tile_kernels() {
   return _mm512_fixupimm_ps(x, x, nan_only, 0);
 }
 
-// In expand_bf16_groups(), a code n is represented by the float kCodeBase + n.
+// expand_bf16_groups() represents a code n by the float kCodeBase + n.
 inline constexpr float kCodeBase = 256;
 
 // Writes the weights of group g and of the following groups with the same step: (kCodeBase + code) * step + shift.
@@ -347,7 +349,8 @@ bool expand_bf16(const PanelTile& panel, const ExpandedPanel& to) {
           __m512 floor = _mm512_setzero_ps();
           if constexpr (form.minima) floor = floors<T>(block.d_min, block.minimum + half * kPanelRows);
           const __m512 step = canonical_nan(steps<T, half>(block.d, block.number));
-          // The product is exact except for steps with many bits, whose error is negligible next to bfloat16's.
+          // The product of the step and the constant is exact, except if the step has too many significant bits. The
+          // error is then negligible compared with the rounding to bfloat16.
           const __m512 shift = _mm512_fnmsub_ps(step, _mm512_set1_ps(kCodeBase + bias_of(form)), canonical_nan(floor));
           expand_bf16_groups<T, 4 * half>(block.low, block.high, step, shift, weights);
         };
@@ -364,8 +367,8 @@ inline bool expand_nothing(const PanelTile&, const ExpandedPanel&) { return true
 // Blocks of 32 k per pass over the panels. The lines of these blocks, of up to 32 rows, stay in the L1 cache.
 inline constexpr int64_t kFastPassBlocks = 16;
 
-// The operands and sums of a product of up to 16 rows (kTall: up to 32) and one panel (kWide: two panels). Tiles 0 to 3
-// are the sums, 4 and 5 the rows, and 6 and 7 the weights.
+// The tile registers that hold the operands and sums of a product of up to 16 rows (kTall: up to 32) and one panel
+// (kWide: two panels). Tiles 0 to 3 are the sums, 4 and 5 the rows, and 6 and 7 the weights.
 template <class Unit, bool kTall, bool kWide>
 struct Bf16Tiles {
   static constexpr int kMaxRows = 2 * kTileRows;
@@ -414,8 +417,8 @@ struct Bf16Tiles {
   }
 };
 
-// Multiplies the rows by the pair of panels that starts with `panel` (kWide), or by that panel, over a range of blocks,
-// and adds the products to the sums, or stores them if `first` is 0.
+// Multiplies the rows by `panel` and, if kWide is set, by the panel after it, over a range of blocks. Adds the products
+// to the sums or, if `first` is 0, stores them as the sums.
 template <class Unit, bool kTall, bool kWide>
 void multiply_bf16_blocks(const TileGroup& group, int64_t panel, int64_t first, int64_t count) {
   using Tiles = Bf16Tiles<Unit, kTall, kWide>;

@@ -9,11 +9,11 @@ namespace monolith {
 namespace {
 
 // Maximum bytes of expanded weights per group. They must stay in the L2 cache, together with the rows, the outputs and
-// the next weights. The L2 cache of CPUs with AMX has 2 MiB per core, which two hardware threads share.
+// the next group's weights. The L2 cache of CPUs with AMX has 2 MiB per core, which two hardware threads share.
 constexpr int64_t kTileGroupBytes = 768 * 1024;
-// Like kTileGroupBytes, but for up to kFewRows rows. With few rows, the next weights take up more of the cache, and
-// smaller groups cost little because each group reads only a few rows. Measured on Emerald Rapids with 5,632 columns
-// and 32 rows: 1.2 times as fast as with 1,200 KiB.
+// Like kTileGroupBytes, but for up to kFewRows rows. With few rows, the next group's weights take up a larger part of
+// the cache, and smaller groups cost little because each group reads only a few rows. Measured on Emerald Rapids with
+// 5,632 columns and 32 rows: 1.2 times as fast as with 1,200 KiB.
 constexpr int64_t kSmallGroupBytes = 384 * 1024;
 constexpr int kFewRows = 64;
 // Maximum panels per group: 16 is as fast as 32 (measured).
@@ -38,7 +38,7 @@ struct ExpandedSize {
   int64_t all() const { return weights + steps + floors; }
 };
 
-// The largest ExpandedSize across all types and kernels: two bytes per weight.
+// Returns the largest ExpandedSize::all() of all types and kernels: two bytes per weight.
 size_t max_expanded_bytes(int64_t max_cols) { return static_cast<size_t>((max_cols + 31) / 32 * 32) * kPanelRows * 2; }
 
 }  // namespace

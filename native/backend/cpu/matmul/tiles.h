@@ -61,8 +61,8 @@ struct TileGroup {
 };
 inline constexpr size_t kTileResultBytes = 4 * kTileRows * kLineBytes;
 
-// Kernels for weights of one type that the tile unit can load as they are stored. With few rows, the time saved by not
-// copying the weights outweighs the slower multiplication.
+// Kernels for weights of a type that the tile unit can load directly from the matrix, in the stored layout. With few
+// rows, the time saved by not copying the weights outweighs the slower multiplication.
 struct InPlaceKernels {
   TensorType type;
   int max_tiles;                                                    // Maximum number of tiles of rows.
@@ -76,8 +76,8 @@ struct TileKernels {
   // Minimum number of rows for which these kernels are faster than the panel kernels, for weights of this form. The
   // fast kernels have MatmulKernels::min_fast_rows instead.
   int (*min_rows)(PanelForm form);
-  // Expands a panel. kInt8: returns whether all steps are below 2^100 in magnitude, as fast scaling requires. An entry
-  // is null for types that are not supported.
+  // Expands a panel. If `lines` is kInt8, returns whether all steps are below 2^100 in magnitude, which the fast
+  // scaling requires. An entry is null for types that are not supported.
   bool (*expand[kPanelTypes])(const PanelTile& panel, const ExpandedPanel& to);
   // Indexed by tile_form().
   void (*multiply[4])(const TileGroup& group);
@@ -85,7 +85,7 @@ struct TileKernels {
 };
 constexpr int tile_form(PanelForm form) { return (form.step == 16 ? 2 : 0) + (form.minima ? 1 : 0); }
 
-// Adjacent panels of one matrix, and the rows that multiply_tiles() multiplies them by.
+// Adjacent panels of one matrix, and the rows by which multiply_tiles() multiplies them.
 struct TiledProduct {
   const CpuMatrix& matrix;
   int64_t first_panel;
@@ -106,9 +106,9 @@ struct TiledProduct {
 // panels_per_tile_group().
 void multiply_tiles(const TileKernels& kernels, const TiledProduct& product, std::byte* scratch);
 
-// Number of panels of a matrix with this layout that are expanded together, in a product with n_rows rows.
+// Number of panels of a matrix with this layout that are expanded together in a product with n_rows rows.
 int64_t panels_per_tile_group(const TileKernels& kernels, const PanelLayout& layout, int n_rows);
-// Scratch memory that multiply_tiles() needs for matrices of up to max_cols columns.
+// Bytes of scratch memory that multiply_tiles() needs for matrices of up to max_cols columns.
 size_t tile_scratch_bytes(int64_t max_cols);
 
 }  // namespace monolith

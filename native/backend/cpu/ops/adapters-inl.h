@@ -6,7 +6,7 @@
 //   out += B t         for each output: accumulates b[j] * t[j] from 0 with fused multiply-add, j ascending; the sum is
 //                      added to the output
 
-// Number of rows of x for which a kernel reads the weights only once.
+// Number of rows of x that a kernel processes together, so that it reads the weights only once for all of them.
 constexpr int kAdapterRows = kAccumulators >= 4 * kAdapterRanks ? 4 : 1;
 
 template <int R, int N, typename Weight>

@@ -47,7 +47,7 @@ void store(float value, bool half, std::byte* to) {
 
 int64_t pieces_of(int64_t count, int64_t per_piece) { return (count + per_piece - 1) / per_piece; }
 
-// Work is split into pieces that each belong to a single target. This class numbers the pieces of all targets
+// The work is split into pieces, each of which belongs to a single target. This class numbers the pieces of all targets
 // consecutively.
 class Pieces {
  public:
@@ -110,7 +110,7 @@ Result<std::unique_ptr<AdapterMatrix>> CpuBackend::adapter_matrix(const AdapterS
 }
 
 void CpuBackend::add_adapters(std::span<const AdapterTarget> targets, float* scratch) {
-  // Offset in `scratch`, in floats, of each target's scale * (A x), which has the shape [rows][rank].
+  // For each target, the offset in `scratch`, in floats, of scale * (A x), an array of shape [rows][rank].
   std::array<int64_t, kMaxAdapterTargets> starts;
   int64_t start = 0;
   for (size_t i = 0; i < targets.size(); ++i) {

@@ -48,7 +48,7 @@ inline void score_pages(const AttentionTile& tile, int first, const T* const* pa
   }
 }
 
-// Computes scores against a run of pages. `scores` points to the scores of the first query and page.
+// Computes the scores of the queries against a run of pages. `scores` points to the scores of the first query and page.
 template <int Queries, typename T>
 [[gnu::noinline]] void score_run(const AttentionTile& tile, int first, const T* const* pages, int n_pages,
                                  float* scores) {
@@ -95,7 +95,7 @@ inline void weigh_values(const float* weights, const T* const* pages, int64_t va
   }
 }
 
-// Adds the weighted values of all dimensions, over the positions of at most kPageRun pages.
+// Adds the weighted values of the positions in at most kPageRun pages to the states, for all dimensions.
 template <int Queries, typename T>
 [[gnu::noinline]] void weigh_run(const float* weights, const T* const* pages, int64_t value_stride, int low, int high,
                                  int padded_dim, float* states, int64_t state_floats) {
@@ -200,11 +200,11 @@ inline float softmax_weights(float* scores, int begin, int end, float largest) {
   return sum_of_lanes(total);
 }
 
-// Addresses of a span's pages, and of the pages to prefetch after them.
+// Addresses of a span's pages, followed by those of the pages to prefetch after the span.
 template <typename T>
 using SpanPages = const T * [kAttentionSpan / kPageTokens + kPagesAhead];
 
-// The part of a span that a tile attends to. The span starts at position `begin`. Query i attends to its positions
+// The part of a span to which a tile attends. The span starts at position `begin`. Query i attends to its positions
 // [from(i), to(i)), and all queries together attend to its pages [first_page, end_page).
 struct SpanView {
   const int* starts;
@@ -224,8 +224,9 @@ struct SpanView {
   int to(int i) const { return within(limits[i]); }
 };
 
-// Converts scores to softmax weights, stores each state's largest score and sum of weights, and sets its values to
-// zero. Works in two passes, so that computing a query's weights need not wait for its own maximum.
+// Converts scores to softmax weights, stores each state's largest score and sum of weights, and sets its weighted sums
+// of values to zero. Works in two passes: the maximum of every query is computed in the first pass, so the weights of a
+// query do not have to wait for its maximum in the second.
 inline void soften(const AttentionTile& tile, const SpanView& view, float* states) {
   const int64_t state_floats = attention_state_floats(tile.value_dim), padded_dim = round_up_to_lanes(tile.value_dim);
   const auto for_queries = [&](auto fn) {
@@ -264,7 +265,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   const auto from = [&](int i) { return view.from(i); };
   const auto to = [&](int i) { return view.to(i); };
   if (n_pages <= first_page) return;
-  // Prefetching continues from the keys to the values, and from the values to the keys of the next span if there is
+  // Prefetching continues from the keys to the values, and from the values to the keys of the next span, if there is
   // one.
   const int n_sequence_pages = (tile.limits[tile.n_queries - 1] + kPageTokens - 1) / kPageTokens;
   SpanPages<T> keys, values;
@@ -297,7 +298,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
         values[p] = unpacked.values(p);
       }
 
-  // A few pages at a time stay in the L1 cache while all register tiles use them.
+  // A few pages are processed at a time, so that they stay in the L1 cache while all register tiles use them.
   if constexpr (sizeof(T) == sizeof(float))
     if (tile.rows != nullptr)
       for (int p = first_page; p < n_pages; ++p)
@@ -314,8 +315,9 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
 
   soften(tile, view, states);
 
-  // Starts and limits are ascending, so all queries of a register tile attend to the positions from the last query's
-  // start to the first query's limit. Positions before and after that range are processed separately for each query.
+  // Starts and limits are ascending, so all queries of a register tile attend to the positions from the start of its
+  // last query to the limit of its first query. Positions before and after that range are processed separately for each
+  // query.
   const auto common_high = [&](auto, int i) { return to(i); };
   const auto common_low = [&](auto size, int i) {
     const int low = from(i + size.value - 1), high = to(i);
@@ -379,7 +381,8 @@ struct MergeFactors {
   }
 };
 
-// state = fma(next, its factor, state * its factor), for the values and the sum of weights.
+// Computes state = fma(next, factor of next, state * factor of state) for the weighted sums of values and for the sum
+// of weights.
 inline void merge_state(float* state, const float* next, int64_t padded_dim, const MergeFactors& factors, int i) {
   const Vec a = splat(factors.state[i]), b = splat(factors.next[i]);
   for (int64_t d = 0; d <= padded_dim; d += kLanes) store(state + d, fma(load(next + d), b, mul(load(state + d), a)));

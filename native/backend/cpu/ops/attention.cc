@@ -20,9 +20,9 @@
 namespace monolith {
 namespace {
 
-// Target number of tasks per thread. A segment is split into runs of spans if its tasks are larger than a fair share of
-// the work. That segment alone then has about this many tasks per thread. On Zen 5, twice as many tasks were 3 to 6%
-// slower, because each run starts with cold caches.
+// Target number of tasks per thread. A segment is split into runs of spans if its tasks are larger than an equal share
+// of the step's work. The segment is then split into about this many tasks per thread. On Zen 5, twice as many tasks
+// were 3 to 6% slower, because each run starts with cold caches.
 constexpr int kPiecesPerThread = 4;
 // Number of parts in which the queries of a segment and KV head are merged. This lets threads share the merging even if
 // all query heads use the same KV head.
@@ -54,7 +54,7 @@ struct Attention {
     const int periods = (position + params.temperature_offset) / params.temperature_length;
     return static_cast<float>(params.scale * (1.0 + params.temperature_scale * std::log(1.0 + periods)));
   }
-  // Returns the first position that a query at `position` attends to.
+  // Returns the first position to which a query at `position` attends.
   int start(int position) const {
     if (params.chunked) return position - position % params.window;
     return params.window > 0 ? std::max(0, position - params.window + 1) : 0;
@@ -64,7 +64,7 @@ struct Attention {
   int spans(const Segment& segment) const {
     return spans_of(segment.seen_by(segment.first_position + segment.n_tokens - 1)) - first_span(segment);
   }
-  // Returns the number of spans per task of a segment that is split.
+  // For a segment that is split, returns the number of spans per task.
   int run_of_spans(const Segment& segment, int threads) const {
     const int64_t pieces = tiles(segment) * layer.n_kv_heads;
     const int64_t runs = std::max<int64_t>(1, (int64_t{threads} * kPiecesPerThread + pieces - 1) / pieces);
@@ -77,7 +77,7 @@ struct Attention {
   }
 
   // Adds the attention sink for query `index` to its state's sum of weights. Weights are relative to the largest score.
-  // If the sink is far above all scores, the values get practically no weight.
+  // If the sink's score is far above all others, the values are therefore multiplied by practically 0.
   void add_sink(float* state, int kv_head, int64_t index) const {
     if (params.sinks == nullptr) return;
     const int64_t top = round_up_to_lanes(layer.value_dim);
@@ -86,7 +86,8 @@ struct Attention {
     state[top + 1] += weight;
   }
 
-  // Returns the offset of query `index` of (segment, kv_head), or of its result, in rows of n_heads * head_dim.
+  // Returns the offset, in floats, of query `index` of (segment, kv_head) in the queries, or of its result in the
+  // results. Rows are `stride` floats apart.
   int64_t offset(const Segment& segment, int kv_head, int64_t index, int64_t stride, int head_dim) const {
     const int64_t row = segment.first_row + index / group;
     return row * stride + (int64_t{kv_head} * group + index % group) * head_dim;
@@ -101,11 +102,12 @@ struct Attention {
     kernels.attention_finish(state, layer.value_dim, to);
     if (rotates()) kernels.rotate_hadamard(to, layer.value_dim);
   }
-  // Keys and values of packed types are rotated, so queries and results must also be rotated. Latents are not rotated.
+  // Keys and values of packed types are stored rotated, so queries and results must also be rotated. Latents are not
+  // rotated.
   bool rotates() const { return is_packed(type) && !layer.latents; }
 };
 
-// One tile in a thread's scratch memory, with packed and scaled queries, starts and limits.
+// An attention tile in a thread's scratch memory, with packed and scaled queries and their starts and limits.
 class Tile {
  public:
   Tile(const Attention& a, const Segment& segment, int kv_head, int64_t first_query, float* memory)
@@ -115,7 +117,7 @@ class Tile {
     const int64_t padded_dim = round_up_to_lanes(key_dim);
     float* packed = memory;
     float* rows = packed + kTileQueries * packed_query_floats(key_dim);
-    // 8-bit latents are converted to 16-bit integers for each tile.
+    // Latents of 8 bits or fewer are converted to 16-bit integers for each tile.
     const bool packs = is_packed(a.type), as_bytes = packs || a.type == KvType::kQ8_0;
     const bool as_whole_numbers = layer.whole_numbers || (layer.latents && as_bytes);
     const int64_t key_stride = layer.latents ? layer.value_stride : layer.key_stride;
@@ -227,7 +229,7 @@ class Tile {
   AttentionTile tile_;
 };
 
-// Merges the states of one of kMergeParts parts of the queries.
+// Merges the states of the queries of part `part` of kMergeParts.
 void merge_partials(const Attention& a, const Segment& segment, int kv_head, int64_t part, const float* partials,
                     float* state) {
   const int64_t n_queries = a.queries(segment), state_floats = a.state_floats();
@@ -244,8 +246,8 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, int
   }
 }
 
-// Returns the index of the segment that contains task `piece`. `first` contains each segment's first task, ascending,
-// followed by the total.
+// Returns the index of the segment that contains task `piece`. `first` contains the number of each segment's first
+// task, ascending, followed by the total number of tasks.
 size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t piece) {
   return static_cast<size_t>(std::upper_bound(first.begin(), first.begin() + n_segments, piece) - first.begin()) - 1;
 }
@@ -259,9 +261,8 @@ void CpuBackend::attention(const AttentionCall& call) {
   const KvType type = cache.shape.type;
   if (params.block > 0) return attend_to_blocks(call);
   if (params.chosen == nullptr) return attend(call, own);
-  // The first tokens of a segment have at most most_chosen positions and attend to all of them. For each later token,
-  // the selected latents are gathered in order of position, and the token attends to them as if they were a separate
-  // sequence.
+  // A segment's tokens that see at most most_chosen positions attend to all of them. For each later token, the selected
+  // latents are gathered in order of position, and the token attends to them as if they were a separate sequence.
   assert(own.latents && params.temperature_scale == 0.0f && params.window == 0);
   const int most = params.most_chosen;
   std::vector<Segment>& seeing_all = ops_scratch_.seeing_all_;
@@ -334,7 +335,8 @@ void CpuBackend::attend(const AttentionCall& call, const CpuKvCache::Layer& own)
 
   pool_.parallel_for(pieces, alone ? pieces : 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t p = begin; p < end; ++p) {
-      // Later tiles of a prompt attend to more positions, so the longest tasks start first.
+      // Later tiles of a prompt attend to more positions. Tiles are therefore started in descending order, so that the
+      // longest tasks start first.
       const int64_t index = pieces - 1 - p;
       const size_t s = segment_of(first_piece, n_segments, index);
       const Segment& segment = segments[s];

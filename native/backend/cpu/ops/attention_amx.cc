@@ -1,11 +1,13 @@
-// Attention with AMX tiles. Other calls use the AVX-512 kernel.
+// Attention with AMX tiles. Calls that these kernels do not support use the AVX-512 kernel.
 //
-// Keys and values that are stored as 16-bit integers: see ops/attention_tiles-inl.h. Arithmetic::kFast computes scores
-// and values with tiles, other arithmetic only values, whose bits are the same as with vector instructions.
+// Keys and values that are stored as 16-bit integers: see ops/attention_tiles-inl.h. With Arithmetic::kFast, both
+// scores and values are computed with tiles; otherwise only the values, which have the same bits as with vector
+// instructions.
 //
 // Arithmetic::kFast also uses tiles for at least 16 queries and F16 keys and values that are stored as floats. Each
-// factor x is split into bfloat16 numbers hi + lo. A product is hi * hi + hi * lo + lo * hi; lo * lo is dropped, which
-// costs up to 2^-14 of the product, and about 2^-17 on average. The softmax is the one in attention-inl.h.
+// factor x is split into two bfloat16 numbers, x = hi + lo. A product is hi * hi + hi * lo + lo * hi; lo * lo is
+// dropped, which costs up to 2^-14 of the product, and about 2^-17 on average. The softmax is the one in
+// attention-inl.h.
 //
 // This file must not emit inline functions from shared headers: the linker might keep this file's copies, which CPUs
 // without AMX would then run.
@@ -40,8 +42,7 @@ constexpr int kMinQueries = 16;        // Rows of a tile.
 constexpr int kMaxKeyDim = kWideHead;  // F16 heads with both dimensions >= kWideHead are stored as integers.
 constexpr int kPairBytes = 64;         // A row of keys or values in a tile: 16 pairs of bfloat16.
 
-// Two vectors of floats, each split into its upper bits and the remainder, with the elements of the two vectors
-// interleaved.
+// Two vectors of floats with their elements interleaved. Each element is split into its upper bits and the remainder.
 struct SplitPairs {
   __m512i upper, rest;
 };
@@ -73,7 +74,7 @@ inline void store_split(Vec first, Vec second, uint16_t* upper, uint16_t* rest) 
 struct alignas(64) FastTile {
   uint16_t queries[2][kTileQueries * kMaxKeyDim];      // Upper bits and rest, shape [query][key_dim].
   uint16_t weights[2][kTileQueries * kAttentionSpan];  // Upper bits and rest, shape [query][position].
-  // Keys or values as the second operand of a tile instruction: upper bits and remainder.
+  // Keys or values as the second operand of a tile instruction, split into upper bits and remainder.
   std::byte operand[2][16 * kPairBytes];
 
   void put(int pair, Vec even, Vec odd) {

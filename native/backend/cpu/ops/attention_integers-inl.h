@@ -51,7 +51,7 @@ inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, flo
       poison = fma(scale, splat(0.0f), poison);
     }
     store(steps, fma(top, splat(32768.0f / (32767.0f * (1 << Shift))), poison));
-    // If the block is all zero or contains NaN, the factors are zero.
+    // If all numbers of the block are zero or one is NaN, the factors are zero.
     const Vec inverse = div(splat(32767.0f), top);
     for (int64_t d = first; d < end; d += kQ8Block) {
       int16_t factors[kPageTokens];
@@ -64,7 +64,7 @@ inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, flo
   }
 }
 
-// The span's values as 16-bit integers, with the steps of each page, [block][kPageTokens].
+// The span's values as 16-bit integers. Each page has its steps, an array of shape [block][kPageTokens].
 constexpr int kSpanPages = kAttentionSpan / kPageTokens;
 struct RowSpan {
   const int16_t* rows[kSpanPages];
@@ -158,9 +158,9 @@ struct Ahead {
   int64_t lines = 0;
 };
 
-// Computes the scores of all queries against one page. `next` is read after this page, `later` after all of the span's
-// keys. Processes a few rows at a time for all queries while prefetching the next rows, because the rows of a page and
-// all queries together do not fit in the L1 cache.
+// Computes the scores of all queries against one page. `next` is the memory that is read after this page, `later` the
+// memory that is read after all of the span's keys. Processes a few rows at a time for all queries while prefetching
+// the next rows, because the rows of a page and all queries together do not fit in the L1 cache.
 [[gnu::noinline]] void score_integers(const AttentionTile& tile, const int16_t* rows, const float* steps,
                                       float* factors, float* scores, Ahead next, Ahead later) {
   const int n_blocks = latent_blocks(tile.key_dim);
@@ -191,13 +191,13 @@ struct Ahead {
     store(scores + i * kScoreStride, mul(load(scores + i * kScoreStride), factor(i, 0)));
 }
 
-// Replaces elements outside [low, high) with 0.
+// Replaces the elements whose positions are outside [low, high) with 0.
 inline Vec only_positions(Vec x, int low, int high) {
   if (high < kPageTokens) x = first(high, x, splat(0.0f));
   return low > 0 ? first(low, splat(0.0f), x) : x;
 }
-// Returns 1 / step for converting weights to integers, given the sum of the weights and the largest one. Returns 0 if
-// all weights become 0.
+// Returns 1 / step for the conversion of weights to integers, given the sum of the weights and the largest weight.
+// Returns 0 if all weights become 0.
 inline float inverse_weight_step(float sum, float top) {
   const float by_sum = static_cast<float>(kLatentWeights) / sum, by_top = static_cast<float>(kMaxLatentWeight) / top;
   return sum > 0x1p-100f && sum < __builtin_inff() ? by_sum < by_top ? by_sum : by_top : 0.0f;
@@ -228,14 +228,14 @@ inline float pack_weights(const float* weights, const float* const* steps, int b
   return weight_step(sum, inverse);
 }
 
-// The next span's pages of keys, prefetched while this span's values are summed.
+// The pages of the next span's keys, which are prefetched while this span's values are summed.
 struct KeysAhead {
   const std::byte* pages[kSpanPages];  // Null if there is no page.
   int64_t lines = 0;
 };
 
-// Adds the weighted sums of 32 dimensions, starting at d, to the states of `Queries` queries. Also divides the next
-// pages into `of` parts and prefetches the part at index `some`.
+// Adds the weighted sums of 32 dimensions, starting at d, to the states of `Queries` queries. Also divides each page in
+// `ahead` into `of` parts and prefetches part `some` of each.
 template <int Queries>
 [[gnu::noinline]] void weigh_rows(const RowSpan& span, int first_page, int end_page, int64_t stride, int64_t d,
                                   const int16_t* weights, const float* steps, float* states, int64_t state_floats,
@@ -270,11 +270,12 @@ class VectorRows {
 
   explicit VectorRows(const AttentionTile& tile) : tile_(tile), scratch_(latent_scratch(tile)) {}
 
-  // Computes the scores of page p of the span. Pages come in ascending order; `last` marks the last one.
+  // Computes the scores of page p of the span. Called for the pages in ascending order; the second argument is true for
+  // the last page.
   void score(int, bool, const int16_t* rows, const float* steps, float* scores, Ahead next, Ahead later) {
     score_integers(tile_, rows, steps, scratch_.factors, scores, next, later);
   }
-  // Packs the weights of pages [first_page, end_page) for one block of dimensions. part(position) limits a position to
+  // Packs the weights of pages [first_page, end_page) for one block of dimensions. part(position) clamps a position to
   // these pages.
   template <typename Part>
   void pack(const SpanView& view, const RowSpan& values, int block, int first_page, int end_page, Part part) {

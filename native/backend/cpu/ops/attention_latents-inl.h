@@ -8,11 +8,11 @@
 // in ascending order. The 16 sums are then folded as in sum_of_lanes(). Numbers with fewer than 32 bits are first
 // converted to float.
 
-// Rows and queries of a register tile. Each pair of a row and a query is an independent chain.
+// Numbers of rows and queries in a register tile. Each pair of a row and a query is an independent chain.
 constexpr int kLatentRows = kAccumulators >= 24 ? 8 : 2, kLatentQueries = kAccumulators / kLatentRows;
 static_assert(kPageTokens % kLatentRows == 0 && kLatentQueries <= 3);
 
-// Returns a page's rows as floats, with the stride of a query, and prefetches the next page.
+// Returns a page's rows as floats, with the same stride as the queries, and prefetches the next page.
 inline const float* latent_rows(const AttentionTile& tile, const float* page, const float* next) {
   for (int64_t i = 0; i < tile.value_stride * kPageTokens; i += kLanes)
     if constexpr (kPrefetchQueries > 0) prefetch(next + i);
@@ -76,7 +76,7 @@ inline void dot_latents(const float* q, int64_t q_stride, const float* rows, int
 }
 
 // Computes the scores of all queries against one page. `scores` points to the scores of the first query. `next` is the
-// page that is read afterwards.
+// page to prefetch.
 template <typename T>
 [[gnu::noinline]] void score_latents(const AttentionTile& tile, const T* page, const T* next, float* scores) {
   const float* const rows = latent_rows(tile, page, next);
@@ -100,7 +100,7 @@ template <typename T>
     });
 }
 
-// Replaces NaN with minus infinity, so that a NaN is never selected over a number.
+// Replaces NaN with minus infinity, so that a NaN is never preferred to a number.
 template <typename T>
 void index_page_of(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights,
                    bool first, float* scores) {

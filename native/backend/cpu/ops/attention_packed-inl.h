@@ -4,7 +4,7 @@
 // ops/attention_latents-inl.h.
 
 // Number of dimensions that are mixed by the rotation of keys, values and queries: the largest power of two that
-// divides the size of a head, at most kMaxHadamard. The factor is one over its square root.
+// divides the size of a head, at most kMaxHadamard. The factor is one divided by the square root of that number.
 constexpr int64_t kMaxHadamard = 128;
 inline int64_t hadamard_size(int64_t dim) {
   int64_t size = 1;
@@ -118,7 +118,7 @@ template <KvType Type>
   for (int64_t line = n_lines; line * 64 < bytes + n_blocks * 2 * kPageTokens; ++line) prefetch_line(next, line);
 }
 
-// The unpacked pages of a span, in a tile's scratch memory.
+// Unpacked pages of a span, in a tile's scratch memory.
 class UnpackedPages {
  public:
   explicit UnpackedPages(const AttentionTile& tile)
@@ -127,7 +127,7 @@ class UnpackedPages {
         values_(keys_ == nullptr ? nullptr : keys_ + kUnpackedKeys * unpacked_page_bytes(tile.key_dim)) {
     for (int& page : held_) page = -1;
   }
-  // Memory of pages by their index in the span.
+  // Each returns the memory for the page with index p in the span.
   int8_t* keys(int p) const { return keys_ + p % kUnpackedKeys * unpacked_page_bytes(tile_.key_dim); }
   int8_t* values(int p) const { return values_ + p % kUnpackedValues * unpacked_page_bytes(tile_.value_dim); }
 
@@ -135,7 +135,7 @@ class UnpackedPages {
     const auto unpack = tile_.type == KvType::kQ4_0 ? unpack_keys<KvType::kQ4_0> : unpack_keys<KvType::kQ5_0>;
     unpack(tile_.key_dim, reinterpret_cast<const uint8_t*>(page), reinterpret_cast<const uint8_t*>(next), keys(p));
   }
-  // Does nothing if the page is still in memory.
+  // Does nothing if the unpacked page is still in the scratch memory.
   void add_values(int p, const int8_t* page, const int8_t* next) {
     int& held = held_[p % kUnpackedValues];
     if (held == p) return;

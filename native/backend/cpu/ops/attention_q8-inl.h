@@ -19,18 +19,19 @@ constexpr int vectors_beside(int accumulators, int queries) {
 }
 template <int Queries>
 constexpr int kTileVectors = vectors_beside(kAccumulators, Queries);
-// kScorePages is kTileVectors for the scores of keys of type T. kScoreQueries is the maximum number of queries in such
-// a register tile.
+// kScorePages corresponds to kTileVectors, for score computations with keys of type T. kScoreQueries is the maximum
+// number of queries in such a register tile.
 template <int Queries, typename T>
 constexpr int kScorePages = vectors_beside(sizeof(T) == 1 ? kByteAccumulators : kAccumulators, Queries);
 template <typename T>
 constexpr int kScoreQueries = sizeof(T) == 1 ? kByteQueries : kRegisterQueries;
-// Number of pages that all register tiles of a tile process before moving on to the next pages.
+// Number of pages that all register tiles of a tile process before they continue with the next pages.
 constexpr int kPageRun = 4;
 
 // Register tiles prefetch pages while they compute: with each row of a page, they prefetch the same row of a later
-// page, which hides the latency behind the arithmetic. These alternatives were slower on Zen 5, at least with heads of
-// 128 dimensions (bench/results): two or eight pages ahead; into L2 or into both caches; whole pages at a time.
+// page, which hides the latency behind the arithmetic. The following alternatives were slower on Zen 5, at least with
+// heads of 128 dimensions (bench/results): prefetching two or eight pages ahead, prefetching into L2 or into both
+// caches, and prefetching whole pages at a time.
 constexpr int kPagesAhead = 4;
 template <int Queries>
 constexpr bool kFetchesAhead = kPrefetchQueries > 0 && Queries >= kPrefetchQueries;
@@ -45,13 +46,13 @@ inline void prefetch_row(const T* row) {
 
 inline Vec absolute(Vec x) { return max(x, sub(splat(0.0f), x)); }
 
-// Converts to integers in -127 .. 127, ties to even. NaN becomes -127; its block's scale is NaN.
+// Rounds to integers in -127 .. 127, ties to even, and stores them. NaN becomes -127; its block's scale is NaN.
 inline void store_clamped(int8_t* to, Vec x) {
   x = if_less(splat(127.0f), x, splat(127.0f), x);
   store(to, max(x, splat(-127.0f)));
 }
 
-// Up to kQ8Block values. Values beyond n are zero.
+// A block of values. If there are only n < kQ8Block values, the remaining ones are zero.
 struct Q8Values {
   Vec low, high;
 };
@@ -74,7 +75,7 @@ void quantize_q8(const float* x, int n, int8_t* out, uint16_t* scale) {
   float stored[kLanes];
   store(halves, splat(in_range + poison_of(values)));
   store(stored, load(halves));
-  // Divides by the scale as stored, so that rounding of the scale adds no error.
+  // Divides by the scale that is stored, after rounding, so that rounding the scale adds no error.
   const Vec inverse = splat(stored[0] > 0.0f ? 1.0f / stored[0] : 0.0f);
   store_clamped(out, mul(values.low, inverse));
   store_clamped(out + kLanes, mul(values.high, inverse));

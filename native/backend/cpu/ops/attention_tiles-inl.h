@@ -18,14 +18,14 @@ constexpr int kTileGroups = kTileQueries / kLanes;
 constexpr int kStepPages = kTileStep / kPageTokens;
 static_assert(kWeighedTogether % kTileStep == 0 && kLatentBlock % kTileStep == 0);
 
-// The high and low bytes of 16 rows of 64 integers.
+// The high bytes and the low bytes of 16 rows of 64 integers.
 struct alignas(64) SplitTile {
   std::byte high[kTileBytes], low[kTileBytes];
 };
 
 // Splits 64 integers. The instructions work within 128-bit lanes, so byte i of the result is not integer i: each lane
-// has eight bytes of `first` and then eight bytes of `second`. The order of the factors of a sum does not matter if it
-// is the same for both.
+// has eight bytes of `first` and then eight bytes of `second`. The order of the elements does not matter for a dot
+// product, as long as it is the same for both factors.
 inline void split(__m512i first, __m512i second, SplitTile& to, int row) {
   const __m512i low_bytes = _mm512_set1_epi16(0xff);
   _mm512_store_si512(to.high + row * 64,
@@ -100,8 +100,8 @@ inline __m512i whole_sums(const ByteSums& sums, int row) {
   return _mm512_add_epi32(_mm512_slli_epi32(upper_sums(sums, row), 8), low_sums(sums, row));
 }
 
-// Loading a tile takes almost as long as multiplying tiles if the core's other hardware thread is busy. One factor of
-// up to two tiles is therefore kept in the tile registers while several others are multiplied by it.
+// If the core's other hardware thread is busy, loading a tile takes almost as long as a tile multiplication. One factor
+// of up to two tiles is therefore kept in the tile registers while several others are multiplied by it.
 constexpr int kKeptTiles = 2;
 // Loads `count` tiles.
 template <class Unit>
@@ -153,7 +153,8 @@ template <class Unit, bool kRows, bool kSigned>
   store_sums<Unit>(to);
 }
 
-// Prefetches part `part` of memory that is divided into parts of lines_per_part() cache lines.
+// fetch_lines() prefetches part `part` of `ahead`, which is divided into parts of `each` cache lines (see
+// lines_per_part()).
 constexpr int64_t lines_per_part(int64_t lines, int64_t parts) { return (lines + parts - 1) / parts; }
 template <typename Prefetch>
 [[gnu::always_inline]] inline void fetch_lines(const Ahead& ahead, int64_t part, int64_t each, Prefetch fetch) {
@@ -162,7 +163,8 @@ template <typename Prefetch>
   for (int64_t line = part * each; line < end; ++line) fetch(static_cast<const std::byte*>(ahead.from) + line * 64);
 }
 
-// Provides the same functions as VectorRows, but computes them with tiles. kScores: whether scores use tiles too.
+// Provides the same functions as VectorRows, but computes them with tiles. kScores: whether scores are computed with
+// tiles, too.
 template <class Unit, bool kScores>
 class TileRows {
  public:
@@ -186,8 +188,8 @@ class TileRows {
       score_page(rows, steps, scores, next, later);
   }
 
-  // Packs the weights like VectorRows::pack(), but split into bytes. Pages that only complete a tile get weight zero,
-  // so their values do not matter.
+  // Packs the weights like VectorRows::pack(), but split into bytes. Pages that only fill up a tile get weight zero, so
+  // their values do not matter.
   template <typename Part>
   void pack(const SpanView& view, const RowSpan& values, int block, int first_page, int end_page, Part part) {
     constexpr int kQueries = 4;  // Processed together, so that their sums are computed in parallel.
@@ -225,7 +227,7 @@ class TileRows {
         const float inverse = inverse_weight_step(sums[i], max_of_lanes(tops[i]));
         weight_steps_[first + i] = weight_step(sums[i], inverse);
         const float* from = products[i];
-        // NaN and infinity become zero. The step is then NaN.
+        // If a weight is NaN or infinite, `inverse` is zero and the step is NaN.
         const auto weights = [&](int page) __attribute__((always_inline)) {
           return _mm512_cvtps_epi32(mul(load(from + page * kPageTokens), splat(inverse)).v);
         };
@@ -300,14 +302,14 @@ class TileRows {
         query_steps()[b * kTileQueries + i] = i < tile_.n_queries ? steps[i * n_blocks + b] : 0.0f;
   }
 
-  // Splits a page of keys, dimensions of `count` tiles starting with tile `first`.
+  // Splits the keys of a page into bytes, for the dimensions of `count` tiles starting with tile `first`.
   void split_keys(const int16_t* rows, int64_t first, int count, SplitTile* to, Ahead next, Ahead later) {
     const int64_t stride = tile_.key_stride, n_steps = (stride + kTileStep - 1) / kTileStep;
     const int64_t next_each = lines_per_part(next.lines, n_steps), later_each = lines_per_part(later.lines, n_steps);
     for (int step = 0; step < count; ++step) {
       fetch_lines(next, first + step, next_each, prefetch);
       fetch_lines(later, first + step, later_each, prefetch_far);
-      // The second half of the last tile may be beyond the row: the queries are zero there.
+      // The second half of the last tile may be beyond the end of the row. The queries are zero there.
       const int16_t* from = rows + (first + step) * kTileStep;
       for (int row = 0; row < kPageTokens; ++row, from += stride)
         split(_mm512_loadu_si512(from), _mm512_loadu_si512(from + kLatentPad), to[step], row);
@@ -329,7 +331,8 @@ class TileRows {
               reinterpret_cast<std::byte*>(scores + group * kLanes * kScoreStride), kScoreStride * sizeof(float));
   }
 
-  // Rows of one or two tiles: the queries of a group are kept while a run of pages is multiplied by them.
+  // For rows of one or two tiles: the queries of a group stay in the tile registers while a run of pages is multiplied
+  // by them.
   void score_run(int p, bool last, const int16_t* rows, const float* steps, float* scores, Ahead next, Ahead later) {
     const int n_steps = static_cast<int>((tile_.key_stride + kTileStep - 1) / kTileStep);
     const int in_run = p % kRunPages;
@@ -384,12 +387,12 @@ class TileRows {
   alignas(64) float scores_[kTileGroups][kPageTokens * kLanes];  // Shape [position][query].
 };
 
-// Number of queries from which tiles are faster than vector instructions (measured on Emerald Rapids). Without scores,
-// only full tiles are.
+// Minimum number of queries for which tiles are faster than vector instructions (measured on Emerald Rapids). If scores
+// are not computed with tiles, only full tiles are faster.
 template <bool kScores>
 constexpr int kMinTileQueries = kScores ? 12 : kTileQueries;
 
-// Returns false, and does nothing, if the tile's rows are not integers or it has too few queries.
+// If the tile's rows are not integers or the tile has too few queries, does nothing and returns false.
 template <class Unit, bool kScores>
 bool attention_span_in_tiles(const AttentionTile& tile, int span, float* states) {
   if (tile.key_stride == 0 || tile.n_queries < kMinTileQueries<kScores>) return false;

@@ -11,10 +11,10 @@
 namespace monolith {
 namespace {
 
-// Number of elements that one thread processes at a time, across all rows.
+// Number of elements of a row that one task processes. It processes them in all rows.
 constexpr int64_t kPooledNumbers = 128;
-// Initial value of the largest score. No weight is computed relative to it. It is finite so that differences from it
-// are finite too.
+// Initial value of the largest score. No weight is ever computed relative to this value. It is finite so that
+// differences from it are also finite.
 constexpr float kNoScore = -1e30f;
 
 // A range of elements of a block that is being filled.
@@ -99,7 +99,7 @@ void CpuBackend::store_blocks(const BlockRows& blocks, std::span<const Segment> 
   assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= std::min(own.key_dim, kMaxRotated));
   for (const Segment& segment : segments) {
     const int64_t first = segment.first_position / blocks.block;
-    // Number of blocks that end in this segment.
+    // Number of blocks that are completed in this segment.
     const int64_t n = (segment.first_position + segment.n_tokens) / blocks.block - first;
     pool_.parallel_for(n, 8, [&](int64_t begin, int64_t end, int) {
       float factors[2 * kMaxRotated];

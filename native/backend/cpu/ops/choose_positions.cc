@@ -73,9 +73,9 @@ void CpuBackend::select_positions(const SparseIndexer& index, std::span<const Se
         }
       });
       std::iota(room.order, room.order + n, 0);
-      // If no head finds a match, a score is exactly zero. This is common, so the positions selected last are often
-      // ties. The bounded heap selects the same positions among ties as llama.cpp does, and its choice depends only on
-      // the row.
+      // A position's score is exactly zero if its dot product is not positive for any head. This is common, so the last
+      // of the selected positions are often tied with others. Among tied positions, the bounded heap selects the same
+      // ones as llama.cpp does, and its choice depends only on the row.
       std::partial_sort(room.order, room.order + index.most, room.order + n,
                         [&](int32_t a, int32_t b) { return room.scores[a] > room.scores[b]; });
       std::sort(room.order, room.order + index.most);

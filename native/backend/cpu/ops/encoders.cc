@@ -81,7 +81,7 @@ void CpuBackend::store_encoder_keys(const EncoderKeys& keys, const float* k, con
   auto* const pages = reinterpret_cast<int32_t*>(keys.memory);
   for (int page = first_row / kPageTokens; page * kPageTokens < first_row + n_rows; ++page) pages[page] = page;
   const int64_t dim = keys.head_dim;
-  // Work is split by page so that no two threads write to the same vector of keys.
+  // The work is split by page, so that no two threads write to the same vector of keys.
   const int64_t first_page = first_row / kPageTokens, end_page = (first_row + n_rows + kPageTokens - 1) / kPageTokens;
   pool_.parallel_for(
       (end_page - first_page) * keys.n_heads, rows_per_piece(dim * kPageTokens), [&](int64_t begin, int64_t end, int) {

@@ -38,8 +38,8 @@ void sigmoid_multiply(const float* gate, const float* up, int64_t count, float* 
   });
 }
 
-// Computes activation(gate), clamped before or after the activation, and then multiplies it by `up`. Works one vector
-// at a time, so the bits do not depend on how the row is split.
+// Computes activation(gate) * up, with the gate clamped before or after the activation. Works one vector at a time, so
+// the bits do not depend on how the row is split.
 void limited_multiply(OpKernels::Gate activation, const float* gate, const float* up, int64_t count, float limit,
                       bool of_input, float* out) {
   const Vec high = splat(limit), low = splat(-limit);
@@ -143,7 +143,7 @@ void soft_cap(float* x, int64_t count, float cap) {
   });
 }
 
-// x += factor * y, multiplied by 1 / (1 + exp(-*gate)) if gate is not null.
+// x += factor * y * g, where g is 1 / (1 + exp(-*gate)), or 1 if gate is null.
 void add_scaled(float* x, const float* y, float factor, const float* gate, int64_t count) {
   Vec share = splat(factor);
   if (gate != nullptr) share = div(share, add(splat(1.0f), exponential(splat(-*gate))));

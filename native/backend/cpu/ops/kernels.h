@@ -27,14 +27,14 @@ inline constexpr int kQ8Block = 32;
 constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
 constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
 
-// KvType::kQ4_0 and kQ5_0, the packed types, have the blocks and scales of kQ8_0. Their numbers are in -packed_zero()
-// .. packed_zero() - 1. CpuKvCache in ops.h describes the layout.
+// KvType::kQ4_0 and kQ5_0, the packed types, have the same blocks and scales as kQ8_0. Their numbers are in
+// -packed_zero() .. packed_zero() - 1. CpuKvCache in ops.h describes the layout.
 constexpr bool is_packed(KvType type) { return type == KvType::kQ4_0 || type == KvType::kQ5_0; }
 constexpr int packed_zero(KvType type) { return type == KvType::kQ4_0 ? 8 : 16; }
 // Quads are packed in pairs: one quad in the low 4 bits of each byte, the next one in the high 4 bits.
 constexpr int packed_pairs(int key_dim) { return (q8_quads(key_dim) + 1) / 2; }
 constexpr int64_t packed_stride(int64_t dim) { return (dim + kQ8Block - 1) / kQ8Block * kQ8Block; }
-// Bytes before the scales of a page of keys, and of `rows` rows of `stride` dimensions.
+// Offset in bytes of the scales in a page of keys, and in a page of `rows` rows with `stride` dimensions.
 constexpr int64_t packed_keys_bytes(int key_dim, KvType type) {
   return int64_t{packed_pairs(key_dim)} * 4 * kPageTokens +
          (type == KvType::kQ5_0 ? int64_t{q8_blocks(key_dim)} * kPageTokens * 4 : 0);
@@ -42,8 +42,8 @@ constexpr int64_t packed_keys_bytes(int key_dim, KvType type) {
 constexpr int64_t packed_rows_bytes(int64_t stride, int64_t rows, KvType type) {
   return rows * (stride / 2 + (type == KvType::kQ5_0 ? stride / 8 : 0));
 }
-// Bits of a block of numbers on top of the lower 4. The top bit of dimension 4 * quad + i is bit 8 * i +
-// key_top_bit(quad) in keys.
+// kQ5_0 stores the highest bits of a block's numbers separately from the lower 4 bits. In keys, the highest bit of
+// dimension 4 * quad + i is bit 8 * i + key_top_bit(quad).
 constexpr int key_top_bit(int quad) { return (quad + 4) % 8; }
 // Unpacked pages have the layout of kQ8_0, except that keys have packed_zero() instead of 128 added. A tile's scratch
 // memory contains a run of kUnpackedKeys pages of keys and the last kUnpackedValues pages of values that were used.
@@ -79,21 +79,21 @@ constexpr bool wide_heads(int64_t key_dim, int64_t value_dim) { return key_dim >
 constexpr int latent_blocks(int64_t dim) { return static_cast<int>((dim + kLatentBlock - 1) / kLatentBlock); }
 constexpr int64_t round_up_to_latents(int64_t n) { return (n + kLatentPad - 1) / kLatentPad * kLatentPad; }
 
-// Size of a query's attention state over some positions: value_dim (rounded up) weighted sums of values, then the
-// largest score, then the sum of weights.
+// Size in floats of a query's attention state for some positions: value_dim (rounded up) weighted sums of values,
+// followed by the largest score and the sum of weights.
 constexpr int64_t attention_state_floats(int64_t value_dim) { return round_up_to_lanes(value_dim) + kLanes; }
 
-// Up to kTileQueries queries that use the same KV head.
+// A tile of up to kTileQueries queries that use the same KV head.
 struct AttentionTile {
   int n_queries;
   int key_dim, value_dim;
   // Shape [n_queries]: query i attends to positions starts[i] .. limits[i] - 1. Both arrays are ascending.
   const int* starts;
   const int* limits;
-  // Scaled queries, [key_dim][q_stride] with q_stride >= n_queries. Keys of 8 bits or fewer: the output of
-  // pack_query_q8, which fits in the same memory. Latents in floats: [n_queries][q_stride], where q_stride is key_dim
-  // rounded up to kLanes, padded with zeros. Other latents, and rows of 16-bit integers: the output of pack_latents,
-  // [kTileQueries][key_stride], followed by the steps, [n_queries][block].
+  // Scaled queries, usually [key_dim][q_stride] with q_stride >= n_queries. With keys of 8 bits or fewer: the output of
+  // pack_query_q8, which fits in the same memory. With float latents: [n_queries][q_stride], where q_stride is key_dim
+  // rounded up to kLanes, padded with zeros. With other latents, and with rows of 16-bit integers: the output of
+  // pack_latents, [kTileQueries][key_stride], followed by the steps, [n_queries][block].
   const float* q;
   int q_stride;
   const int32_t* pages;   // Pages of the sequence, from position 0. Pages before starts[0] are not read.
@@ -107,10 +107,10 @@ struct AttentionTile {
   float* rows;     // Scratch memory of latent_scratch_floats() floats, for latents and integer rows; otherwise null.
   // Elements per row of keys, if rows are 16-bit integers or are converted to them; otherwise 0.
   int64_t key_stride = 0;
-  // ALiBi: query i's score of a position is reduced by slopes[i] times its distance from limits[i] - 1. Null = no
+  // ALiBi: query i's score for a position is reduced by slopes[i] times its distance from limits[i] - 1. Null = no
   // ALiBi.
   const float* slopes = nullptr;
-  // Position bias: bias[position - (first_query + i)] is added to query i's score of a position. first_query is the
+  // Position bias: bias[position - (first_query + i)] is added to query i's score for a position. first_query is the
   // position of query 0. Null = no position bias.
   const float* bias = nullptr;
   int first_query = 0;
@@ -118,9 +118,9 @@ struct AttentionTile {
   std::byte* unpacked = nullptr;
 };
 
-// Distance between the weights of two queries. A tile's scratch memory contains the weights as 16-bit integers, the
-// factors of a page's scores, a span's pages as 16-bit integers with their steps, and the queries as tiles. For float
-// latents, it holds one page as floats instead. For packed types, it ends with an unpacked page.
+// Distance between the weights of consecutive queries, in elements. A tile's scratch memory contains the weights as
+// 16-bit integers, the factors of a page's scores, a span's pages as 16-bit integers with their steps, and the queries
+// as tiles. For float latents, it holds one page as floats instead. For packed types, it ends with an unpacked page.
 inline constexpr int kLatentWeightStride = kAttentionSpan + kLatentPad;
 constexpr int64_t latent_scratch_floats(int64_t dim) {
   return kTileQueries * kLatentWeightStride / 2 + int64_t{kTileQueries} * latent_blocks(dim) * kPageTokens +
@@ -130,7 +130,7 @@ constexpr int64_t latent_scratch_floats(int64_t dim) {
 static_assert(latent_scratch_floats(96) % 16 == 0);  // A thread's scratch memory consists of whole cache lines.
 static_assert(unpacked_floats(1, 1) <= latent_scratch_floats(1));
 static_assert(unpacked_floats(512, 512) <= latent_scratch_floats(512));
-// Floats for a packed query of `dim` dimensions, including the steps of 16-bit integers.
+// Size in floats of a packed query with `dim` dimensions, including the steps of 16-bit integers.
 constexpr int64_t packed_query_floats(int64_t dim) { return round_up_to_lanes(dim) + kLanes; }
 // latents_stride(): elements per latent row in a page. latents_page_bytes(): bytes per page.
 constexpr int64_t latents_stride(int64_t dim, KvType type) {
@@ -146,8 +146,8 @@ constexpr int64_t latents_page_bytes(int64_t dim, KvType type, int rows = kPageT
   return (row * rows + 63) / 64 * 64;
 }
 
-// Number of convolution channels that one task processes, across all rows. Large enough for efficient memory access,
-// and small enough that the rows of the kernel's taps stay in the L1 cache.
+// Number of convolution channels that one task processes. It processes them in all rows. Large enough for efficient
+// memory access, and small enough that the rows of the kernel's taps stay in the L1 cache.
 inline constexpr int kConvolutionChannels = 256;
 
 // A convolution over some channels of a segment.
@@ -289,14 +289,14 @@ struct OpKernels {
   void (*multiply)(float* x, const float* y, int64_t count);  // In place.
   void (*adapter_down)(const AdapterDown& tile);
   void (*adapter_up)(const AdapterUp& tile);
-  // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
+  // Computes x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);
   void (*to_half)(const float* x, uint16_t* out, int64_t count);
   // Quantizes n <= kQ8Block values to numbers[kQ8Block] and a binary16 scale. Numbers beyond n are zero. If any value
   // is NaN or infinite, the scale is NaN.
   void (*quantize_q8)(const float* x, int n, int8_t* numbers, uint16_t* scale);
-  // Like quantize_q8, to numbers in -zero .. zero - 1. The scale may be negative: the value of the largest magnitude
-  // becomes -zero.
+  // Like quantize_q8, but to numbers in -zero .. zero - 1. The scale may be negative: the value of the largest
+  // magnitude becomes -zero.
   void (*quantize_packed)(const float* x, int n, int zero, int8_t* numbers, uint16_t* scale);
   // Rotates keys, values, queries or results of packed types in place (ops/attention_packed-inl.h).
   void (*rotate_hadamard)(float* x, int64_t dim);
@@ -308,34 +308,34 @@ struct OpKernels {
   // May run in place.
   Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply,
       relu_multiply;
-  // Gating with a limit greater than 0. For of_input, see Gating::limits_input.
+  // Gating with clamped values; `limit` must be greater than 0. For of_input, see Gating::limits_input.
   void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit,
                            bool of_input, float* out);
   Plain silu, gelu, relu_squared, quick_gelu;  // In place.
   void (*xielu)(const Xielu& params, float* x, int64_t count);
   void (*scale)(float* x, int64_t count, float factor);
-  // x[i] = cap * tanh(x[i] / cap), in place. Requires cap > 0.
+  // Computes x[i] = cap * tanh(x[i] / cap), in place. Requires cap > 0.
   void (*soft_cap)(float* x, int64_t count, float cap);
-  // x += factor * y, multiplied by sigmoid(*gate) if gate is not null.
+  // Computes x += factor * y * g, where g is sigmoid(*gate), or 1 if gate is null.
   void (*add_scaled)(float* x, const float* y, float factor, const float* gate, int64_t count);
-  // Computes the state of every query over the positions of span `span` that the query attends to, and stores it in
+  // Computes the state of every query over those positions of span `span` to which the query attends, and stores it in
   // `states` [kTileQueries][attention_state_floats]. The state of a query that attends to none of them is undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
   // Sparse-attention indexer: scores[position] += sum over the tile's queries of weight * max(0, query . latent row),
-  // query by query. If `first` is set, the scores are initialized rather than added to. `next` is the page that is read
-  // afterwards.
+  // query by query. If `first` is set, the scores are initialized rather than added to. `next` is the page to prefetch.
   void (*index_page)(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights,
                      bool first, float* scores);
   // Merges the tile's states over span `span`, given in `next`, into the states over the spans before it. If a query
   // attends to nothing before `span`, its state is replaced.
   void (*attention_merge_tile)(const AttentionTile& tile, int span, float* states, const float* next);
-  // Merges one query's states over the next `count` spans, `stride` floats apart, into `state`.
+  // Merges one query's states over the next `count` spans into `state`. The states are `stride` floats apart.
   void (*attention_merge)(float* state, const float* next, int64_t stride, int count, int value_dim);
   void (*attention_finish)(const float* state, int value_dim, float* out);
   void (*convolve)(const ConvolutionTile& tile);
-  // x *= factor / max(sqrt(sum of squares), eps).
+  // Computes x *= factor / max(sqrt(sum of squares), eps).
   void (*l2_norm)(float* x, float eps, float factor, int64_t dim);
-  // x[i] = exp(rate * softplus(x[i] + bias[i])). rate_step 0: one rate for all elements; 1: one rate per element.
+  // Computes x[i] = exp(rate * softplus(x[i] + bias[i])). With rate_step 0, all elements have the same rate; with
+  // rate_step 1, each element has its own.
   void (*decays)(float* x, const float* bias, const float* rate, int rate_step, int64_t count);
   // x[i] = 1 / (1 + exp(-x[i])).
   void (*sigmoid)(float* x, int64_t count);
@@ -360,7 +360,7 @@ const OpKernels& op_kernels_plain();
 const OpKernels& op_kernels_avx2();
 const OpKernels& op_kernels_avx512();
 const OpKernels& op_kernels_neon();
-// Replaces the kernels for which this arithmetic uses AMX.
+// Replaces the kernels for which `arithmetic` uses AMX.
 void use_amx_attention(OpKernels& kernels, Arithmetic arithmetic);
 
 }  // namespace monolith

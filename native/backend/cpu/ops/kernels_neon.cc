@@ -4,15 +4,15 @@
 
 #include "backend/cpu/ops/kernels.h"
 
-// Loops over tiles have constant bounds. Their accumulators stay in registers only if the loops are unrolled, which -O2
-// alone does not do.
+// Loops over register tiles have constant bounds. Their accumulators stay in registers only if the loops are unrolled,
+// which -O2 alone does not do.
 #define MONOLITH_UNROLL _Pragma("GCC unroll 16")
 
 namespace monolith {
 namespace {
 
 #include "backend/cpu/ops/vector_neon.h"
-// The kernels, written in terms of these vector types.
+// The kernels, which are written in terms of the vector types in vector_neon.h.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/adapters-inl.h"

@@ -16,7 +16,7 @@ bool keeps_whole_numbers(const LayerState& layer, KvType type) {
   return type == KvType::kF16 && (layer.kind == StateKind::kLatents || wide_heads(layer.key_dim, layer.value_dim));
 }
 
-// Bytes that one head occupies in a page.
+// Number of bytes that the keys and the values of one head occupy in a page.
 struct HeadPage {
   size_t keys = 0, values = 0;
   bool operator==(const HeadPage&) const = default;
@@ -83,7 +83,7 @@ Result<Layout> layout_of(const KvShape& shape) {
                  (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.of_head == page));
     slot.n_kv_heads = layer.n_kv_heads;
     slot.of_head = page;
-    // Number of heads of this layer and of the layers before it.
+    // Number of heads of this layer and of the layers before it in the slot.
     const size_t heads = static_cast<size_t>(layer.n_kv_heads) * static_cast<size_t>(layer.place + 1);
     const auto keys = checked_mul(page.keys, heads);
     const auto values = checked_mul(page.values, heads);
@@ -113,7 +113,7 @@ Result<Layout> layout_of(const KvShape& shape) {
   return layout;
 }
 
-// Returns the keys or the values of a layer in its slot.
+// Returns where a layer's keys or values are in its slot.
 CpuKvCache::Pages pages_of(std::byte* data, size_t head_bytes, size_t slot_bytes, const LayerState& layer,
                            const Slot& slot, int64_t n_pages) {
   if (slot.alike) return {data, head_bytes, head_bytes, head_bytes * static_cast<size_t>(n_pages)};
@@ -195,7 +195,8 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
   return cache;
 }
 
-// The parts of neighboring layers and heads may share a memory page where they meet; that page is counted once.
+// The parts of neighboring layers and heads may share an operating-system page at their boundary. That page is counted
+// once.
 size_t CpuKvCache::bytes_of_first(int64_t n_pages) const {
   if (n_pages <= 0) return 0;
   const size_t unit = memory_.page_bytes();
@@ -222,7 +223,8 @@ void CpuBackend::copy_page(KvCache& kv_cache, int32_t from, int32_t to) {
   });
 }
 
-// The parts of a page are ordered by address. Their order does not depend on the number of pages.
+// Pages are copied part by part, in the order of the parts' addresses. This order does not depend on the number of
+// pages.
 void CpuBackend::read_page(const KvCache& kv_cache, int32_t page, std::byte* host_to) {
   for (const CpuKvCache::Pages& piece : static_cast<const CpuKvCache&>(kv_cache).pieces()) {
     std::memcpy(host_to, piece.data + static_cast<size_t>(page) * piece.page_stride, piece.bytes);

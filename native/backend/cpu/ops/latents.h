@@ -1,4 +1,5 @@
-// Latent rows in pages (StateKind::kLatents): storing and copying them, and the RoPE factors of a row.
+// Functions for latent rows in pages (StateKind::kLatents): storing rows, copying rows, and computing the RoPE factors
+// of a row.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@ inline constexpr int64_t kGatheredAlone = 64;
 // position.
 inline int64_t page_of_block(int64_t index, int block) { return ((index + 1) * block - 1) / kPageTokens; }
 
-// Computes angles in double precision: at position 100000, a float product is off by up to 0.004 radians.
+// Computes angles in double precision: at position 100000, the error of a float product is up to 0.004 radians.
 inline void rope_factors(const RopeParams& rope, const RopePosition& position, float* own, float* partner) {
   const int half = rope.n_dims / 2;
   const int32_t by_axis[] = {position.time, position.height, position.width};
@@ -34,7 +35,7 @@ inline void rope_factors(const RopeParams& rope, const RopePosition& position, f
   }
 }
 
-// Writes a row as integers to a slot in a page, with zero padding, along with its steps.
+// Writes a row, as integers with zero padding, and its steps to a slot in a page.
 inline void store_whole_numbers(const OpKernels& kernels, const float* row, int64_t dim, int64_t stride, int page_rows,
                                 int slot, std::byte* page) {
   auto* const numbers = reinterpret_cast<int16_t*>(page);
@@ -97,7 +98,8 @@ inline void copy_latents(const CpuKvCache::Layer& from, KvType type, int32_t pag
   const std::byte* const source = from.values.data + static_cast<size_t>(page) * from.values.page_stride;
   std::byte* const target = to.values.data + static_cast<size_t>(at / to.page_rows) * to.values.page_stride;
   const int64_t into = at % to.page_rows, stride = from.value_stride;
-  // Bytes per row before the steps or scales. Packed types have two parts: the lower bits, and the sign bits.
+  // Bytes per row, not counting the steps or scales, which follow the rows. Packed types have two parts: the lower
+  // bits, and the sign bits.
   const int64_t first_bytes = type == KvType::kF32   ? stride * 4
                               : type == KvType::kF16 ? stride * 2
                               : is_packed(type)      ? stride / 2

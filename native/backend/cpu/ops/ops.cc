@@ -12,7 +12,7 @@
 namespace monolith {
 namespace {
 
-// Lower bound on the sum of squares used as a divisor: a vector of zeros has no norm to rescale.
+// Lower bound on a sum of squares that is used as a divisor. Prevents a division by zero for a vector of zeros.
 constexpr float kMinSquares = 1e-30f;
 
 #if defined(__x86_64__)

@@ -64,7 +64,7 @@ struct OpKernels;  // Row kernels of one instruction set; see ops/kernels.h.
 class CpuKvCache final : public KvCache {
  public:
   static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true, .places = true};
-  // Bytes that create() allocates. SIZE_MAX if create() would reject the shape.
+  // Number of bytes that create() allocates; SIZE_MAX if create() would reject the shape.
   static size_t bytes_for(const KvShape& shape);
   // Errors: kUnsupported, kInvalidArgument (shape), kOutOfMemory.
   static Result<std::unique_ptr<CpuKvCache>> create(const KvShape& shape);
@@ -97,7 +97,7 @@ class CpuKvCache final : public KvCache {
   };
   const Chosen& chosen() const { return chosen_; }
   size_t bytes_of_first(int64_t n_pages) const override;
-  // The contiguous parts of a page. Copying a page copies each of them.
+  // The contiguous memory ranges that a page consists of. Copying a page copies each of them.
   std::span<const Pages> pieces() const { return pieces_; }
 
  private:
@@ -122,11 +122,12 @@ struct RopeTable {
   float magnitude = 0;
 
   bool is_for(const RopeParams& rope) const;
-  // Returns the factors of a row: n_dims for the element itself, then n_dims for its partner in the rotation.
+  // Returns the factors of a row: n_dims factors for the elements themselves, then n_dims for their partners in the
+  // rotation.
   float* row(int64_t index) const { return factors + index * 2 * n_dims; }
 };
 
-// Number of RoPE parameter sets whose factors are kept. The layers of a model may use several sets in turn.
+// Number of RoPE parameter sets whose factors are kept. The layers of a model may alternate between several sets.
 inline constexpr int kRopeTables = 4;  // Forward and inverse rotation, with two frequency bases.
 
 // Working memory of the operations, allocated once for the largest step.
@@ -135,7 +136,7 @@ class OpsScratch {
   // Takes the same arguments as BackendMemory::reserve, plus the size of the ThreadPool. Errors: kInvalidArgument,
   // kOutOfMemory.
   Status reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
-  // Bytes that reserve() allocates for these arguments, if it accepts them.
+  // Number of bytes that reserve() allocates for these arguments, provided that it accepts them.
   static size_t bytes_for(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
 
  private:

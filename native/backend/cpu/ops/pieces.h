@@ -1,5 +1,5 @@
-// The amount of work that takes one thread about as long as starting a parallel section (2 us). With less work, waking
-// another thread costs more than it saves.
+// The amount of work that one thread does in about the time it takes to start a parallel section (2 us). With less
+// work, waking another thread costs more than it saves.
 #pragma once
 
 #include <algorithm>

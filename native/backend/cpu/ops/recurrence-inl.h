@@ -15,7 +15,7 @@ void convolve(const ConvolutionTile& tile) {
     else
       __builtin_memset(row, 0, bytes);
   }
-  // Returns row t of the segment or, if t is negative, of the state before the segment.
+  // Returns row t of the segment or, if t is negative, the corresponding row of the state before the segment.
   const auto input = [&](int64_t t) {
     return t < 0 ? before + (t + kept) * kConvolutionChannels : tile.x + t * tile.stride;
   };
@@ -35,7 +35,7 @@ void convolve(const ConvolutionTile& tile) {
   }
 }
 
-// Squares are summed as in rms_norm(), but in two sums.
+// Squares are summed as in rms_norm(), but in two partial sums.
 void l2_norm(float* x, float eps, float factor, int64_t dim) {
   Vec sums[2] = {splat(0.0f), splat(0.0f)};
   for_vectors(dim, [&](int64_t at, int n) {
@@ -75,8 +75,8 @@ void sigmoid(float* x, int64_t count) {
   });
 }
 
-// Column blocks per kernel call. Dot products over a key's dimensions sum even and odd dimensions separately, each in
-// order, and then add the two sums.
+// Number of column blocks per kernel call. Dot products over the dimensions of a key sum the even and the odd
+// dimensions separately, each in order, and then add the two sums.
 constexpr int kDeltaBlocks = kAccumulators >= 12 ? 2 : 1;
 
 // Dot products of a row with the state before it: k S and q S for each column, where S has been decayed.
@@ -114,7 +114,7 @@ void delta_rows(const DeltaTile& tile) {
     for (int b = 0; b < N; ++b) sums.k[b][0] = sums.k[b][1] = sums.q[b][0] = sums.q[b][1] = splat(0.0f);
   };
   const auto block = [&](int b) { return tile.state + int64_t{b} * dim * kLanes; };
-  // Adds the contribution of dimension i. `s` is its row of the state.
+  // Adds the contribution of dimension i to the sums. `s` is the row of the state for that dimension.
   const auto count_in = [&](int i, int odd, int b, Vec s) {
     sums.k[b][odd] = fma(splat(k_next[i]), s, sums.k[b][odd]);
     sums.q[b][odd] = fma(splat(q_next[i]), s, sums.q[b][odd]);

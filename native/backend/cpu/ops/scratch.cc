@@ -17,8 +17,8 @@ OpsScratch::Sizes OpsScratch::sizes_for(int threads, int max_rows, int64_t max_c
                                         int max_head_dim) {
   const int64_t spans = (int64_t{max_context} + kAttentionSpan - 1) / kAttentionSpan;
   Sizes sizes;
-  // Packed queries, scores, the states of a tile, the states of its next span before they are merged, and the scratch
-  // memory for latents.
+  // A tile needs memory for packed queries, scores, the states so far, the states of the next span before they are
+  // merged, and latents.
   sizes.tile =
       kTileQueries * (packed_query_floats(max_head_dim) + kScoreStride + 2 * attention_state_floats(max_head_dim)) +
       latent_scratch_floats(max_head_dim);

@@ -23,7 +23,8 @@ struct StateBlocks {
   float* state;  // The state in the segment's target slot, into which the initial state has been copied.
 };
 
-// `n_values`: values per head. `depth`: floats of state per value. Calls fn(StateBlocks, Segment).
+// Calls fn(StateBlocks, Segment). `n_values` is the number of values per head, `depth` the number of floats of state
+// per value.
 template <typename Fn>
 void for_state_blocks(ThreadPool& pool, const OpKernels& kernels, int64_t n_heads, int64_t n_values, int64_t depth,
                       std::span<const Segment> segments, const LayerSlots& slots, Fn fn) {

@@ -14,7 +14,7 @@ constexpr int64_t kColumns = 256;  // Columns of all streams that together fit i
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// m is [from][to] and initially contains logits.
+// m has the shape [from][to] and initially contains logits.
 void normalize(const HyperConnections& mix, double (&m)[kMaxStreams][kMaxStreams]) {
   const int n = mix.n_streams;
   const double eps = mix.eps;

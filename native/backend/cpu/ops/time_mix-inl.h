@@ -26,7 +26,7 @@ struct TimeMixRow {
   float bonus;  // r . (bonus k)
 };
 
-// Prepares row `row`. Sums have one partial sum per lane.
+// Prepares row `row`. Each sum over the head has one partial sum per lane.
 template <bool kDelta>
 void prepare_time_mix(const TimeMixTile& tile, int64_t row, TimeMixRow& to) {
   const int64_t at_row = row * tile.stride;
@@ -68,8 +68,9 @@ void prepare_time_mix(const TimeMixTile& tile, int64_t row, TimeMixRow& to) {
   }
 }
 
-// Updates N blocks of the state and computes their part of S r. RWKV 7: `removals` holds S (-n), and receives it for
-// the next row, so that a row needs only one pass over the state. Sums are over the columns of S, in order.
+// Updates N blocks of the state and computes their part of S r. For RWKV 7, `removals` contains S (-n) of this row and
+// is overwritten with that of the next row, so that a row needs only one pass over the state. Sums are over the columns
+// of S, in order.
 template <bool kDelta, int N>
 void step_time_mix(const TimeMixTile& tile, const float* r, const TimeMixRow& own, const TimeMixRow* next, int first,
                    float* removals, float* out) {

@@ -6,10 +6,10 @@ struct Vec {
 };
 
 // Of the 16 registers, six vectors of sums take 12. The remaining four hold two operands and a broadcast. Byte products
-// need more operands.
+// need more registers for operands.
 constexpr int kAccumulators = 6, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 6, kByteQueries = 4;
-// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h).
+// Only register tiles with at least this many queries prefetch pages (ops/attention_q8-inl.h).
 constexpr int kPrefetchQueries = 1;
 // Number of exponentials that are computed together.
 constexpr int kExponentials = 2;
@@ -112,8 +112,8 @@ struct Ints {
 };
 inline Ints splat_int(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
-// Bytes 0 and 2, and bytes 1 and 3, of each position. They are widened to 16-bit integers because, without VNNI, byte
-// products would saturate.
+// The even bytes (0 and 2) and the odd bytes (1 and 3) of each position. They are widened to 16-bit integers because,
+// without VNNI, byte products would saturate.
 struct Quads {
   __m256i low_even, low_odd, high_even, high_odd;
 };
@@ -249,7 +249,7 @@ inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weight
   MONOLITH_UNROLL
   for (int i = 0; i < 4; ++i) sums.v[i] = _mm256_add_epi32(sums.v[i], _mm256_madd_epi16(rows.v[i], weights.v));
 }
-// zip_rows() leaves elements 0-3 and 8-11 together, and likewise elements 4-7 and 12-15.
+// zip_rows() puts elements 0-3 and 8-11 into one vector, and elements 4-7 and 12-15 into the other.
 inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
   const auto part = [&](int i, int half) {
     return _mm256_cvtepi32_ps(half == 0 ? _mm256_permute2x128_si256(sums.v[i], sums.v[i + 1], 0x20)

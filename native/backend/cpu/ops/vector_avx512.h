@@ -8,7 +8,7 @@ struct Vec {
 // Of the 32 registers, 24 hold sums. The remaining eight are enough for all operands of a tile.
 constexpr int kAccumulators = 24, kByteAccumulators = 24;
 constexpr int kRegisterQueries = 8, kByteQueries = 8;
-// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h).
+// Only register tiles with at least this many queries prefetch pages (ops/attention_q8-inl.h).
 constexpr int kPrefetchQueries = 1;
 // Number of exponentials that are computed together.
 constexpr int kExponentials = 4;
@@ -160,7 +160,7 @@ inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   _mm512_storeu_si512(to, _mm512_mulhrs_epi16(_mm512_slli_epi16(numbers, Shift), _mm512_set1_epi16(factor)));
 }
 // Adds to each lane of `sums` the products of the lane's two pairs. Written in inline assembly because GCC 12 copies
-// the sums around its intrinsic.
+// the sums when its intrinsic is used.
 inline void add_dot(__m512i& sums, __m512i a, __m512i b) { asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(a), "v"(b)); }
 struct Pairs {
   __m512i v;
@@ -190,7 +190,7 @@ inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weight
   add_dot(sums.low, rows.low, weights.v);
   add_dot(sums.high, rows.high, weights.v);
 }
-// zip_rows() leaves the first four of every eight elements in one vector and the last four in the other.
+// zip_rows() puts the first four of every eight elements into one vector and the last four into the other.
 inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
   const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
                 second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);

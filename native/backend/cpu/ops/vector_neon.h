@@ -8,8 +8,8 @@ struct Vec {
 // Of the 32 registers, six vectors of sums take 24. The remaining eight hold an operand and a broadcast.
 constexpr int kAccumulators = 6, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 6, kByteQueries = 4;
-// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching. The effect of
-// prefetching has not been measured on AArch64.
+// Only register tiles with at least this many queries prefetch pages (ops/attention_q8-inl.h). 0 = no prefetching. The
+// effect of prefetching has not been measured on AArch64.
 constexpr int kPrefetchQueries = 0;
 // Number of exponentials that are computed together.
 constexpr int kExponentials = 2;
@@ -142,7 +142,7 @@ inline Ints splat_int(int32_t x) { return {{vdupq_n_s32(x), vdupq_n_s32(x), vdup
 inline Vec to_floats(Ints a) {
   return quarters([&](int i) { return vcvtq_f32_s32(a.v[i]); });
 }
-// The dot product takes signed bytes on both sides, so 128 is subtracted from the keys here, and 128 times the sum of
+// Both operands of the dot product are signed bytes, so 128 is subtracted from the keys here, and 128 times the sum of
 // the query is added to the result.
 struct Quads {
   int8x16_t v[4];

@@ -9,7 +9,7 @@ struct Vec {
 // float products and for byte products.
 constexpr int kAccumulators = 4, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 4, kByteQueries = 4;
-// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching.
+// Only register tiles with at least this many queries prefetch pages (ops/attention_q8-inl.h). 0 = no prefetching.
 constexpr int kPrefetchQueries = 0;
 // Number of exponentials that are computed together.
 constexpr int kExponentials = 1;
@@ -97,7 +97,7 @@ inline Vec times_power_of_two(Vec a, Vec x) { return mul(add(a, a), half_power_o
 // Returns 0 if x < y, otherwise a.
 inline Vec zero_if_less(Vec x, Vec y, Vec a) { return if_less(x, y, splat(0.0f), a); }
 
-// Folds halves onto each other: lanes i and i + 8, then i + 4, i + 2, i + 1.
+// Folds the halves onto each other: adds lanes i and i + 8, then i and i + 4, i + 2 and i + 1.
 inline float sum_of_lanes(Vec a) {
   for (int width = kLanes / 2; width > 0; width /= 2)
     for (int i = 0; i < width; ++i) a.lane[i] += a.lane[i + width];
@@ -144,7 +144,7 @@ inline Quads load_quads(const int8_t* from) {
   for (int i = 0; i < 4 * kLanes; ++i) out.byte[i] = static_cast<uint8_t>(from[i]);
   return out;
 }
-// Number of 32-bit words in a packed query quad, and the packing.
+// kQueryWords is the number of 32-bit words in a packed query quad; pack_query_quad() packs one.
 constexpr int kQueryWords = 1;
 inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
   *words = 0;
@@ -164,8 +164,8 @@ inline Ints dot(Ints sum, const Quads& keys, QueryQuad query) {
 
 // --- 4- and 5-bit integers (CpuKvCache in ops.h) -------------------------------------------------------
 
-// Unpacks a pair of quads for 16 positions. `top`: the block's top bits, `pair`: the pair's index in the block; null =
-// 4-bit integers.
+// Unpacks a pair of quads for 16 positions. `top` points to the block's highest bits, or is null for 4-bit integers.
+// `pair` is the index of the pair in the block.
 inline void unpack_quads(const uint8_t* from, const uint8_t* top, int pair, int8_t* to) {
   for (int i = 0; i < 4 * kLanes; ++i) {
     const auto bit = [&](int quad) { return top == nullptr ? 0 : (top[i] >> key_top_bit(quad) & 1) << 4; };
@@ -173,7 +173,8 @@ inline void unpack_quads(const uint8_t* from, const uint8_t* top, int pair, int8
     to[4 * kLanes + i] = static_cast<int8_t>(from[i] >> 4 | bit(2 * pair + 1));
   }
 }
-// Unpacks four blocks of numbers in a row. `top`: the blocks' sign bits; null = 4-bit integers, to which 8 was added.
+// Unpacks four blocks of numbers in a row. `top` points to the blocks' sign bits. If it is null, the numbers are 4-bit
+// integers to which 8 was added.
 inline void unpack_blocks(const uint8_t* from, const uint8_t* top, int8_t* to) {
   for (int i = 0; i < 4 * kQ8Block; ++i) {
     const int block = i / kQ8Block, within = i % kQ8Block, byte = from[block * kQ8Block / 2 + within % kLanes];
@@ -193,8 +194,8 @@ inline void load_packed(const uint8_t* from, Vec& low, Vec& high) {
 
 // --- 16-bit integers ----------------------------------------------------------------------------------
 
-// For 16-bit integers: rows and queries per register tile of dot products, and queries per register tile of weighted
-// sums.
+// For 16-bit integers: the numbers of rows and queries per register tile for dot products, and the number of queries
+// per register tile for weighted sums.
 constexpr int kPairRows = 2, kPairQueries = 2, kWeighQueries = 2;
 
 inline Vec load(const int16_t* from) {
@@ -204,13 +205,13 @@ inline Vec load(const int16_t* from) {
 inline void store(int16_t* to, Vec a) {
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<int16_t>(std::nearbyint(a.lane[i]));
 }
-// Computes 2^Shift * number * factor / 2^15 for 32 numbers, rounding ties up. 2^Shift * number must be in 16 bits.
+// Computes 2^Shift * number * factor / 2^15 for 32 numbers, rounding ties up. 2^Shift * number must fit in 16 bits.
 template <int Shift>
 inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   for (int i = 0; i < 2 * kLanes; ++i)
     to[i] = static_cast<int16_t>((from[i] * (1 << Shift) * factor + (1 << 14)) >> 15);
 }
-// 32 integers. Lane i of a sum covers elements 2i and 2i + 1.
+// A vector of 32 integers. Lane i of a sum adds up the products of elements 2i and 2i + 1.
 struct Pairs {
   int16_t number[2 * kLanes];
 };

@@ -1,4 +1,4 @@
-// Float32 attention of a token to the rows of its sliding window and to compressed blocks. One warp serves one token
+// Float32 attention of a token to the rows of its sliding window and to compressed blocks. One warp computes one token
 // and head, and each lane holds every 32nd dimension. Softmax weights are relative to the largest score so far.
 #include "backend/cuda/attention/blocks.h"
 #include "backend/cuda/attention/kv_bytes.h"

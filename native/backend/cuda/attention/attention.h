@@ -46,7 +46,7 @@ class AttentionScratch {
   float* values_ = nullptr;
 };
 
-// Parameters of all attention kernels, as in Backend::attention. Pointers are device memory.
+// Parameters common to all attention kernels, as in Backend::attention. Pointers point to device memory.
 struct AttentionLaunch {
   const RowList* rows;
   const float* q;
@@ -61,7 +61,7 @@ struct AttentionLaunch {
   ProductInput input = {};
 };
 
-// Returns whether the tensor-core kernels serve this call. They require keys and values of the same size.
+// Returns whether the tensor-core kernels can compute this call. They require keys and values of the same size.
 bool walks(const AttentionLaunch& call, KvType type);
 
 // Returns whether attention can write its result in this matmul input format. Formats with one scale per row are not
@@ -70,8 +70,8 @@ bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int
 
 void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call, KvType type);
 
-// The simplest kernel: one warp per token and query head, position after position. It serves calls that no other kernel
-// supports, and the other kernels are tested against it.
+// The simplest kernel: one warp per token and query head processes one position after another. It is used for calls
+// that no other kernel supports, and as the reference in the other kernels' tests.
 void attention_plain(Runtime& runtime, const AttentionLaunch& call, KvType type);
 // attention_latents(), for MLA latents, is declared in attention/latents.h.
 // The functions below compute the work items of `rows` and merge the partial results of split tokens. There is one
@@ -79,7 +79,7 @@ void attention_plain(Runtime& runtime, const AttentionLaunch& call, KvType type)
 void attention_items_f16(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call);
 void attention_items_fp8(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call);
 void attention_items_q8_0(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call);
-// These functions compute the tiles of `rows`.
+// These functions compute the attention tiles of `rows`. There is one function per KV cache type.
 void attention_tiles_f16(Runtime& runtime, const AttentionLaunch& call);
 void attention_tiles_fp8(Runtime& runtime, const AttentionLaunch& call);
 void attention_tiles_q8_0(Runtime& runtime, const AttentionLaunch& call);

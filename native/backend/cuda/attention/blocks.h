@@ -17,7 +17,7 @@ namespace monolith::cuda {
 void pool_blocks(Runtime& runtime, const BlockPool& pool, const RowList& rows, const LayerSlots& state,
                  const float* values, const float* scores, float* out);
 
-// `frequencies` is in device memory and belongs to BlockRows::rope; null means no rotation.
+// `frequencies` contains the frequencies of BlockRows::rope in device memory; null means no rotation.
 struct BlockStore {
   const RowList* rows;
   BlockRows blocks;

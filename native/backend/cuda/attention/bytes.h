@@ -1,7 +1,7 @@
-// Expansion of 8-bit KV pages for tensor cores (attention/walk.h), device code. A warp that works alone expands codes
-// in registers. A block expands them once in shared memory for all its warps. Both produce binary16 values, multiplied
-// by their scale and rounded (exact for fp8), at the same positions of the matrix products, so the results have the
-// same bits.
+// Expansion of 8-bit KV pages for tensor cores (attention/walk.h), device code. A warp that does not share its tiles
+// expands the codes in registers. If the warps of a block share tiles, the codes are expanded once, in shared memory.
+// Both produce binary16 values, multiplied by their scale and rounded (exact for fp8), at the same positions of the
+// matrix products, so the results have the same bits.
 //
 // Order of dimensions: within each group of 16 dimensions, the even bytes of the four words come first, followed by the
 // odd bytes. Queries are stored in the same order (load_queries()). In the results, columns 2t and 2t + 1 of an even

@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(warps* kWarp)
   const AttentionHeader header = *lists.header;
   const int group = n_heads / cache.n_kv_heads, parts = (group + 15) / 16;
   const int per_item = cache.n_kv_heads * parts;
-  // Items are assigned across blocks first: neighbors in the list read neighboring memory, and run at the same time on
-  // different multiprocessors.
+  // Consecutive items are assigned to different thread blocks: items that are neighbors in the list read neighboring
+  // memory and run at the same time on different multiprocessors.
   const int workers = static_cast<int>(gridDim.x) * warps;
   const int worker = warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
   const auto source_of = [&](const AttentionItem& item, int kv_head) {
@@ -113,8 +113,8 @@ struct AddShared {
   float largest[kAddWarps], total[kAddWarps];
 };
 
-// One block per split token and query head. Each warp merges the chunks of one group; then the groups are merged in
-// order.
+// Launched with one block per split token and query head. Each warp merges the chunks of one group; the groups are then
+// merged in order.
 __global__ void __launch_bounds__(kAddThreads)
     add_splits_kernel(Lists lists, int dim, AttentionParams params, const float* partial, const float* partial_sums,
                       float* out, int64_t out_stride, ProductInput input) {
@@ -190,7 +190,7 @@ void launch_items(Runtime& runtime, const AttentionScratch& scratch, const Atten
          scratch.values(), sums, call.out, call.out_stride, call.input);
 }
 
-// Each warp uses as many tiles as shared memory has room for.
+// Each warp uses as many tiles as fit in shared memory.
 template <int dim, KvType type>
 using ItemsShape = WalkShape<dim, 16,
                              (is_8bit(type) ? 2 : 0) + (dim < 128    ? 5

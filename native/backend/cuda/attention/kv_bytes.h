@@ -38,7 +38,7 @@ MONOLITH_DEVICE float code_value(unsigned char code, uint16_t scale) {
   }
 }
 
-// A block's stored scale, and the factor that values are multiplied by before they are rounded to codes.
+// A block's stored scale, and the factor by which values are multiplied before they are rounded to codes.
 struct BlockScale {
   uint16_t stored;
   float inverse;
@@ -59,14 +59,16 @@ MONOLITH_DEVICE BlockScale block_scale(float largest) {
 }
 inline constexpr uint16_t kNanScale = 0x7e00;
 
-// Rounds to nearest, ties to even. Values beyond the range saturate. NaN may become any code.
+// Converts a value to a code, rounding to nearest, ties to even. Values beyond the range saturate. NaN may become any
+// code.
 template <KvType type>
 MONOLITH_DEVICE unsigned char code_of(float scaled) {
   if constexpr (type == KvType::kQ8_0) {
     const float least = scaled > -127.0f ? scaled : -127.0f;
     return static_cast<unsigned char>(static_cast<int>(rintf(least < 127.0f ? least : 127.0f)) + 128);
   } else {
-    // Difference between the exponent biases of float32 and binary16, shifted above three mantissa bits.
+    // Difference between the exponent biases of float32 and binary16, shifted left by three bits, the size of the e4m3
+    // mantissa.
     constexpr uint32_t kBias = (127 - 15) << 3;
     const uint32_t bits = as_bits(scaled), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
     uint32_t code;
@@ -80,8 +82,8 @@ MONOLITH_DEVICE unsigned char code_of(float scaled) {
   }
 }
 
-// Destination of one position and head: its codes, and the scale of its first block. The scale of the next block is
-// kPageTokens further.
+// Destination for the codes and scales of one position and head: the addresses of its codes and of the scale of its
+// first block. The scale of the next block is kPageTokens further.
 struct CodeRow {
   unsigned char* codes;
   uint16_t* scales;
@@ -90,7 +92,7 @@ MONOLITH_DEVICE CodeRow code_row(unsigned char* head, int slot, int head_dim) {
   return {head + slot * head_dim, reinterpret_cast<uint16_t*>(head + kPageTokens * head_dim) + slot};
 }
 
-// Quantizes and stores one position and head, using one warp.
+// Quantizes and stores the values of one position and head, using one warp.
 template <KvType type>
 MONOLITH_DEVICE void store_codes(const CodeRow& to, const float* x, int head_dim) {
   const int lane = lane_id(), block = kv_block(type, head_dim);
@@ -112,7 +114,7 @@ MONOLITH_DEVICE void store_codes(const CodeRow& to, const float* x, int head_dim
   }
 }
 
-// Returns dimension d of one position from a page's data of one head, for any KV cache type.
+// Returns dimension d of one position, given the page's data for one head. Supports all KV cache types.
 template <KvType type>
 MONOLITH_DEVICE float kept_value(const unsigned char* head, int slot, int d, int head_dim) {
   const int at = slot * head_dim + d;

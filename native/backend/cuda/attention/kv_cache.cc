@@ -23,7 +23,7 @@ int64_t row_bytes(KvType type, int64_t head_dim) {
   return head_dim + 2;
 }
 
-// Bytes of one head's keys and values in a page.
+// Number of bytes that the keys and the values of one head occupy in a page.
 struct HeadBytes {
   int64_t keys, values;
 };
@@ -62,7 +62,8 @@ Status CudaKvCache::check(const KvShape& shape) {
       return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + ": latent dimension " +
                                                 std::to_string(layer.key_dim) + " exceeds the limit of " +
                                                 std::to_string(kMaxLatentDims) + " of the CUDA backend"};
-  // Compressed blocks are read in place. The indexer checks the limits on their selection (select_positions()).
+  // Compressed blocks are read in place, so kMaxChosen does not apply. The indexer checks how many of them are selected
+  // (select_positions()).
   const bool blocks =
       std::ranges::any_of(shape.layers, [](const LayerState& layer) { return layer.page_rows != kPageTokens; });
   if (!blocks && shape.most_chosen > kMaxChosen)

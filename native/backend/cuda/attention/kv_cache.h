@@ -39,7 +39,7 @@ constexpr int kv_blocks(KvType type, int head_dim) {
   return block > 0 ? (head_dim + block - 1) / block : 0;
 }
 
-// One layer of the KV cache as kernels see it.
+// The description of one layer of the KV cache that is passed to kernels.
 struct KvView {
   unsigned char* data;  // Page 0 of the layer: keys of all heads, followed by values.
   int64_t page_bytes;   // Stride between pages.
@@ -54,7 +54,7 @@ struct KvView {
   constexpr bool latents() const { return values == 0 && n_kv_heads > 0; }
 };
 
-// Scratch memory of the sparse attention indexer: the scores of all positions, for `rows` tokens at a time.
+// Scratch memory of the sparse-attention indexer, for the scores of all positions for `rows` tokens at a time.
 struct ChosenScores {
   float* data = nullptr;  // Shape [rows][positions].
   int64_t positions = 0;  // Number of positions of all pages, an upper bound for any sequence.
@@ -83,8 +83,8 @@ class CudaKvCache final : public KvCache {
 
  private:
   explicit CudaKvCache(Runtime& runtime) : runtime_(runtime) {}
-  // The storage of one page slot: its address in page 0, and its bytes per page. Layers of different shapes may share a
-  // slot.
+  // The storage of one page slot: its address in page 0, and its number of bytes per page. Layers of different shapes
+  // may share a slot.
   struct Slot {
     unsigned char* page_0;
     int64_t page_bytes;

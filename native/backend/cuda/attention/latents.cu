@@ -16,7 +16,7 @@ constexpr int kWarps = 8, kThreads = kWarps * kWarp;
 constexpr int kWarpHeads = 2, kHeads = kWarps * kWarpHeads;  // Heads per block.
 static_assert(kWarpHeads * kPageTokens == kWarp, "each lane holds one head's score for one position");
 
-// A row is held as kPieces pieces of one value per lane, so the latent dimension is at most kPieces * 32.
+// Each lane of a warp holds kPieces values of a row, so the latent dimension is at most kPieces * 32.
 template <int kPieces>
 struct LatentShared {
   float rows[kPageTokens][kPieces * kWarp];  // Zeros beyond the latent dimension.
@@ -133,7 +133,8 @@ class LatentWarp {
       queries_[h][j] = h < n && d < cache_.head_dim ? q[static_cast<int64_t>(head + h) * cache_.head_dim + d] : 0.0f;
     }
   }
-  // Writes `value(head, piece, old value)` to the results of the warp's heads; the heads' results are value_dim apart.
+  // Replaces each result of the warp's heads with value(head, piece, old result). The results of the heads are
+  // value_dim apart.
   template <typename Value>
   MONOLITH_DEVICE void write(float* out, int64_t, int n, const Value& value) const {
     MONOLITH_UNROLL
@@ -146,7 +147,7 @@ class LatentWarp {
     }
   }
 
-  // Expands sixteen attended rows to float32 in shared memory, using the whole block.
+  // Expands sixteen of the attended rows to float32 in shared memory, using all threads of the block.
   MONOLITH_DEVICE void open_page(const LatentWork& work, int page) {
     constexpr int kDims = kPieces * kWarp;
     __syncthreads();  // All warps have read the previous rows.
@@ -253,8 +254,8 @@ struct LatentLaunch {
   float* partial_sums;
 };
 
-// For a token that sees positions up to `last`, returns the index of the last attended position among all attended
-// positions.
+// Returns the index of the last position to which a token attends, counted among the positions to which it attends.
+// `last` is the last position visible to the token.
 MONOLITH_DEVICE int last_attended(int last, const AttentionParams& params) {
   return params.chosen && last >= params.most_chosen ? params.most_chosen - 1 : last;
 }
@@ -332,8 +333,8 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__
 
 constexpr int kAddThreads = 256;
 
-// Merges partial results with one block per split token and head: chunks into groups and groups into the row, in the
-// same order as the other kernels.
+// Launched with one block per split token and head. Merges partial results: chunks into groups, and groups into the
+// row, in the same order as the other kernels.
 __global__ void __launch_bounds__(kAddThreads) add_kernel(const __grid_constant__ LatentLaunch launch) {
   start_after_inputs();
   const AttentionHeader header = *launch.lists.header;

@@ -19,7 +19,7 @@ namespace {
 constexpr int kScoreWarps = 4, kScoreThreads = kScoreWarps * kWarp;
 constexpr int kUnitPages = 8;  // Pages that a block scores per unit of work.
 
-// Parameters of both kernels. The scores of rows first_row .. first_row + n_rows are adjacent.
+// Parameters of both kernels. The scores of rows first_row .. first_row + n_rows - 1 are adjacent in memory.
 struct Choice {
   const DeviceSegment* segments;
   const int32_t* segment_of_row;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kScoreThreads) score_kernel(const __grid_const
       if (thread >= kPageTokens) continue;
       float score = 0;
       for (int warp = 0; warp < kScoreWarps; ++warp) score += shared.sums[warp][thread];
-      // NaN becomes -infinity, so it is never selected before a number. Adding 0.0 makes both zeros equal.
+      // NaN becomes -infinity, so it is never selected before a number. Adding 0.0 turns -0 into +0.
       choice.scores[of_piece * choice.stride + page * kPageTokens + thread] = score == score ? score + 0.0f : -INFINITY;
     }
   }

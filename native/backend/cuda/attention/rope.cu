@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// Angles are computed in double: at position 100000 a float product is wrong by up to 0.004 radians.
+// Angles are computed in double: at position 100000, the error of a float product is up to 0.004 radians.
 __global__ void __launch_bounds__(kThreads)
     factors_kernel(const DeviceSegment* segments, const int32_t* segment_of_row, const int32_t* pages,
                    const float* frequencies, const int32_t* axes, int half, float magnitude, float* factors) {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Byte addresses for a token's key and value of one KV head.
+// Addresses of a token's key and value for one KV head.
 struct Place {
   unsigned char* keys;
   unsigned char* values;
@@ -43,7 +43,8 @@ MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int3
   const int64_t page = pages[segment.first_page + position / kPageTokens];
   unsigned char* const own = cache.data + page * cache.page_bytes;
   Place place{own + kv_head * cache.head_bytes, own + cache.values + kv_head * cache.value_bytes};
-  // For 8-bit pages these are the addresses of the head, because codes and scales of a slot are in two places.
+  // For 8-bit pages, these are the addresses of the head's data in the page, because the codes and the scales of a
+  // token are stored in different places.
   if (is_8bit(type)) return place;
   constexpr int kBytes = type == KvType::kF32 ? 4 : 2;
   place.keys += position % kPageTokens * cache.head_dim * kBytes;
@@ -51,7 +52,7 @@ MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int3
   return place;
 }
 
-// Stores a token's key and value of one head in 8-bit pages. Either two warps store one each, or one warp stores both.
+// Stores a token's key and value for one head in 8-bit pages. Either two warps store one each, or one warp stores both.
 template <KvType type>
 MONOLITH_DEVICE void put_codes(const Place& place, const DeviceSegment& segment, int row, const float* key,
                                const float* value, const KvView& cache, bool keys, bool values) {
@@ -83,11 +84,12 @@ MONOLITH_DEVICE void put2(unsigned char* row, int i, const FloatPair& x) {
     reinterpret_cast<uint32_t*>(row)[i / 2] = pack_halves(x.x, x.y);
 }
 
-// The first and the second value of the pair (a, b) after rotation.
+// Each returns one value of the rotated pair (a, b): the first one and the second one, respectively.
 MONOLITH_DEVICE float turned_first(float a, float b, float cosine, float sine) { return fmaf(a, cosine, -b * sine); }
 MONOLITH_DEVICE float turned_second(float a, float b, float cosine, float sine) { return fmaf(b, cosine, a * sine); }
 
-// One block per token and head: query heads first, followed by the KV heads, which are also stored to the cache.
+// Launched with one block per token and head: first the query heads, then the KV heads, which are also stored in the
+// cache.
 template <KvType type>
 __global__ void __launch_bounds__(kThreads)
     rope_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
@@ -145,7 +147,7 @@ struct HeadNorm {
   }
 };
 
-// RoPE with one warp per head and two pairs per lane. All sizes must be multiples of four.
+// RoPE with one warp per head. Each lane rotates two pairs at a time. All sizes must be multiples of four.
 constexpr int kHeadWarps = 4;
 template <KvType type>
 __global__ void __launch_bounds__(kHeadWarps* kWarp)

@@ -11,9 +11,9 @@
 
 namespace monolith::cuda {
 
-// Cosines and sines for the tokens of a step, one table per set of RoPE parameters that a model has. The first layer of
-// a step that uses a set computes its table. Used by the engine thread. Only reserve() and the first use of a set may
-// allocate memory or wait.
+// Tables of cosines and sines for the tokens of a step, one table per set of RoPE parameters of the model. The first
+// layer of a step that uses a set computes its table. Used by the engine thread. Only reserve() and the first use of a
+// set may allocate memory or wait.
 class RopeTables {
  public:
   explicit RopeTables(Runtime& runtime) : runtime_(runtime) {}
@@ -21,10 +21,10 @@ class RopeTables {
   Status reserve(int max_rows, int max_head_dim);
   // Starts a new step, which invalidates the tables of the previous step.
   void begin_step();
-  // Returns [rows][n_dims / 2] pairs of cosine and sine, multiplied by the magnitude.
+  // Returns pairs of cosine and sine, multiplied by the magnitude, in an array of shape [rows][n_dims / 2].
   const float* prepare(const RopeParams& rope, const RowList& rows);
-  // Returns the set's inverse frequencies in device memory, for rows whose rotary position differs from their own
-  // position; null if there is no rotation.
+  // Returns the frequencies of `rope` in device memory. Used for rows that are rotated by a position other than their
+  // own; null if there is no rotation.
   const float* frequencies(const RopeParams& rope);
 
  private:
@@ -53,7 +53,7 @@ class RopeTables {
 enum class RopeForm : uint8_t { kPlain, kQuads };
 RopeForm rope_form(int head_dim, int n_dims, int64_t q_stride, int64_t k_stride, int64_t v_stride);
 
-// Backend::rms_norm_heads for queries and keys before the rotation, fused into the RoPE kernel. Requires
+// Norms as in Backend::rms_norm_heads, which the RoPE kernel applies to queries and keys before the rotation. Requires
 // RopeForm::kQuads. Null means no norm.
 struct HeadNorms {
   const float* q = nullptr;  // Norm weights.
@@ -62,7 +62,7 @@ struct HeadNorms {
   bool operator==(const HeadNorms&) const = default;
 };
 
-// Parameters of Backend::rope_and_store. Pointers are device memory.
+// Parameters of Backend::rope_and_store. Pointers point to device memory.
 struct RopeLaunch {
   const RowList* rows;
   float* q;

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(Shape::sharers* kWarp)
   auto& shared = shared_memory<TilesShared<Shape>>();
   const int warp = warp_id();
   const int group = n_heads / cache.n_kv_heads;
-  // KV heads and groups of query heads are the innermost indices, so that the longest tiles run first.
+  // KV heads and groups of query heads are the fastest-varying indices, so that the longest tiles run first.
   int at = static_cast<int>(blockIdx.x);
   const int heads_at = at % share.blocks_per_group;
   at /= share.blocks_per_group;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(Shape::sharers* kWarp)
   end_token = end_token < segment.n_tokens ? end_token : segment.n_tokens;
   end_token = end_token < tile.first_token + kTileTokens ? end_token : tile.first_token + kTileTokens;
 
-  // Index of the query head within its group.
+  // Index of the query head among the query heads of its KV head.
   const int head_at = heads_at * share.heads + warp / share.warps_per_head;
   const int token = block_token + warp % share.warps_per_head * 16;
   int n = end_token - token < 16 ? end_token - token : 16;

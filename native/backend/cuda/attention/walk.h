@@ -1,8 +1,8 @@
 // The core of attention on tensor cores, device code. It defines the order of operations that all kernels follow;
 // attention/work.h describes how positions are divided. One warp walks over chunks of positions with 16 query rows,
 // which are either query heads of one token or tokens of one query head. Keys and values (binary16, or 8-bit codes
-// expanded to it: attention/bytes.h) pass through shared memory tile by tile. The tiles serve one warp or all warps of
-// a block; a row's result is the same either way.
+// expanded to it: attention/bytes.h) pass through shared memory tile by tile. The tiles are used by one warp or by all
+// warps of a block; a row's result is the same either way.
 //
 // For each row and chunk the walk computes:
 // - scores s = q k, with queries rounded to binary16 and float32 sums over ascending dimensions, in units of log 2
@@ -34,7 +34,7 @@ MONOLITH_DEVICE void load_queries(const WalkRows& rows, Words2 (*queries)[Shape:
   }
 }
 
-// s += queries x keys for one tile. Column j of s[i] is position 8 i + j of the tile.
+// Computes s += queries x keys for one tile. Column j of s[i] is position 8 i + j of the tile.
 template <typename Shape>
 MONOLITH_DEVICE void add_scores(const Words2 (*queries)[Shape::stride / 4], const uint16_t (*keys)[Shape::stride],
                                 float (*s)[4]) {
@@ -54,7 +54,7 @@ MONOLITH_DEVICE void add_scores(const Words2 (*queries)[Shape::stride / 4], cons
   }
 }
 
-// o += weights x values for one tile. weights[i] are the weights of positions 16 i .. 16 i + 15.
+// Computes o += weights x values for one tile. weights[i] are the weights of positions 16 i .. 16 i + 15.
 template <typename Shape>
 MONOLITH_DEVICE void add_values(const uint32_t (*weights)[4], const uint16_t (*values)[Shape::stride], float (*o)[4]) {
   const int lane = lane_id();
@@ -187,7 +187,7 @@ MONOLITH_DEVICE float sum_at(const float (&sums)[Shape::sums_in_registers ? Shap
   }
 }
 
-// How the sums of a completed group are used.
+// What is done with the sums of a completed group.
 enum class GroupEnd : uint8_t {
   kPartial,  // The sums are a partial result.
   kFirst,    // The sums initialize the row's sums in `out`.
@@ -278,8 +278,8 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
 }
 
 // Computes chunks [first_chunk, end_chunk) for the warp's rows. All warps that share the tiles walk over the same
-// chunks and skip those that only other warps' rows attend to. `thread` is the index among the threads of these warps.
-// A partial result must lie within one group.
+// chunks and skip chunks to which only rows of other warps attend. `thread` is the index of the calling thread among
+// the threads of these warps. A partial result must lie within one group.
 template <typename Shape>
 MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chunk, const WalkRows& rows,
                           const WalkResult& result, WalkRing<Shape>& ring, WalkOwn<Shape>& own, int thread) {

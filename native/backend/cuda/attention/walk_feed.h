@@ -22,7 +22,7 @@ struct WalkShape {
   static constexpr int pieces = kChunkPositions / piece;  // Tiles per chunk.
   static constexpr int tiles = dim / 8;                   // Accumulator tiles of 8 dimensions.
   static constexpr int stride = dim + 8;  // Each row is padded by 16 bytes so that rows start in different banks.
-  // The sums of a group are kept in registers if there is room in addition to the sums of a chunk.
+  // The sums of a group are kept in registers if they fit there together with the sums of a chunk.
   static constexpr bool sums_in_registers = dim <= 128;
   static constexpr KvType type = type_;
   static constexpr bool bytes = is_8bit(type);
@@ -55,7 +55,7 @@ struct WalkOwn {
   Floats4 sums[Shape::sums_in_registers ? 1 : Shape::tiles][kWarp];
 };
 
-// Keys and values of one KV head of a sequence, for positions first .. last.
+// The keys and values of one KV head of a sequence, at positions first .. last.
 struct WalkSource {
   const unsigned char* keys;  // Keys of page 0.
   int64_t values;             // Byte offset from keys to values.
@@ -64,7 +64,7 @@ struct WalkSource {
   int first, last;
 };
 
-// The query rows of a warp: row r is at position `position + r * step`, and the first `n` of 16 rows are used.
+// The query rows of a warp: row r is at position `position + r * step`. Only the first `n` of the 16 rows are used.
 struct WalkRows {
   const float* queries;  // Row r starts at queries + r * query_stride.
   int64_t query_stride;
@@ -92,7 +92,7 @@ struct WalkResult {
 };
 
 // Merges a partial result into the softmax state of a row: its largest score, and the sum of weights relative to that
-// score. Weighted sums become fmaf(own, kept, other * added).
+// score. The caller must merge each weighted sum as fmaf(own, kept, other * added).
 struct Joined {
   float kept, added;
 };
@@ -106,14 +106,15 @@ MONOLITH_DEVICE Joined join(float& largest, float& total, float other_largest, f
 }
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-// Adds an attention sink, a score without a value, to the state of a row. Returns the factor for the weighted sums.
+// Adds an attention sink, a score without a value, to the state of a row. Returns the factor by which the weighted sums
+// must be multiplied.
 MONOLITH_DEVICE float join_sink(float& largest, float& total, float sink) {
   return join(largest, total, sink * kLog2E, 1.0f).kept;
 }
 // Normalizes a result. Never returns -0, because the sign of zero would depend on which zero-weight parts were skipped.
 MONOLITH_DEVICE float finished(float sum, float total_inverse) { return fmaf(sum, total_inverse, 0.0f); }
 
-// The range of a chunk's tiles that are copied.
+// The range of tiles of a chunk that are copied.
 template <typename Shape>
 struct WalkPieces {
   int first, last;
@@ -155,7 +156,7 @@ struct WalkFeed {
       __syncthreads();
   }
 
-  // Returns the next tile in the walk's order and starts the copy of a later one.
+  // Returns the next tile in the order of the walk, and starts to copy a later tile.
   MONOLITH_DEVICE auto next() {
     copies_wait<Shape::stages - 2>();
     wait_sharers();
@@ -222,8 +223,8 @@ struct WalkFeed {
       copy_async(&ring.at[to].at[row][word * 8], from, valid);
     }
   }
-  // Copies the codes and scales of one 8-bit tile. The scales follow the codes of their page. Page contents before the
-  // first visible position are copied too.
+  // Copies the codes and scales of one 8-bit tile. The scales follow the codes of their page. The contents of the pages
+  // before the first visible position are copied, too.
   MONOLITH_DEVICE void copy_codes(int to) const {
     constexpr unsigned kWords = Shape::dim / 16, kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
     const unsigned char* const data = source.keys + (values ? source.values : 0);

@@ -8,10 +8,11 @@ namespace {
 
 int chunks_of(int position) { return position / kChunkPositions + 1; }
 int groups_of(int chunks) { return (chunks + kGroupChunks - 1) / kGroupChunks; }
-// Contexts count as equally long if their lengths lie between the same two powers of two.
+// Returns the length class of a context, by which work items are sorted. Contexts whose lengths lie between the same
+// two powers of two are in the same class.
 int length_class(int chunks) { return std::bit_width(static_cast<unsigned>(chunks)); }
 constexpr int kClasses = 33;
-// A token with bidirectional attention may be a separate segment.
+// At most one tile per row, plus one. A single token with bidirectional attention may be a segment of its own.
 constexpr size_t most_tiles(size_t rows) { return rows + 1; }
 bool in_tiles(const DeviceSegment& segment) { return segment.n_tokens > kFewTokens || segment.sees_ahead(); }
 
@@ -68,7 +69,7 @@ void AttentionPlanner::plan(std::span<const DeviceSegment> segments, int units, 
     chunks += int64_t{longest} * segment.n_tokens;
     ++of_class[length_class(longest)];
   }
-  // The limit is one and a half times a worker's fair share.
+  // The limit is 1.5 times the work that each worker gets if the work is divided equally.
   const int64_t limit = std::max<int64_t>(1, 3 * chunks * units / (2 * int64_t{std::max(workers, 1)}));
   for (int length = kClasses - 1; length > 0; --length) {
     if (of_class[length] == 0) continue;

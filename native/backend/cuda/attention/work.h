@@ -1,6 +1,6 @@
 // The attention work of one step, as lists for the attention kernels. The host builds the lists together with the
 // step's tables, and kernels read them from device memory. A captured CUDA graph therefore keeps its launches while
-// contexts grow. Engine thread.
+// contexts grow. Used by the engine thread.
 //
 // How a sequence is divided, and why results do not depend on it: positions form chunks of 128, and chunks form groups
 // of 16, both counted from position 0. The result of a chunk consists of its largest score, its sum of weights and its
@@ -28,8 +28,8 @@ inline constexpr int kTileTokens = 128;
 // Maximum number of partial results in one step, from tokens that several workers compute.
 inline constexpr int kMaxSlots = 1024;
 
-// A work item: chunks [first_chunk, end_chunk) of one token. The kernel skips chunks that lie outside the token's
-// attention window.
+// A work item: chunks [first_chunk, end_chunk) of one token's context. The kernel skips chunks that lie outside the
+// token's attention window.
 struct AttentionItem {
   int32_t row;
   int32_t position;
@@ -53,7 +53,7 @@ struct AttentionTile {
   int32_t first_token;
 };
 
-// Offsets of a step's lists from the start of the step's page tables, in 32-bit entries.
+// Offsets of a step's lists, in 32-bit entries from the start of the step's page tables, and the lists' lengths.
 struct AttentionHeader {
   int32_t items = 0, n_items = 0;
   int32_t splits = 0, n_splits = 0;

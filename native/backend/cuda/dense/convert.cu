@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kPieces = kThreads / 8;  // Groups of 8 values of k that one block converts, for 8 columns.
 
-// Computes the scale of a row with a whole block. Every thread gets the result.
+// Computes the scale of a row, using all threads of a block. All threads receive the result.
 MONOLITH_DEVICE float row_scale(const float* row, int64_t cols, float (&of_warp)[kWarps]) {
   float largest = 0;
   for (int64_t i = threadIdx.x; i < cols; i += kThreads) largest = larger(largest, row[i]);

@@ -106,8 +106,8 @@ std::string CublasLt::version() const {
   return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100);
 }
 
-// Runs a small test matmul on integers, whose result is exact in any summation order. A library with an incompatible
-// ABI would be detected here.
+// Runs a small test matmul on integers, whose result is exact in any summation order. This detects a library with an
+// incompatible ABI.
 Status CublasLt::try_product() {
   constexpr int64_t kRows = 48, kColumns = 24, kK = 64;
   constexpr size_t kNumbers = (kRows + kColumns) * kK, kOutputs = kRows * kColumns;

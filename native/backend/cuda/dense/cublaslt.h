@@ -41,7 +41,7 @@ class CublasLt {
     bool add;
   };
   // Submits the matmul to the stream. If the library cannot compute it, returns false without doing anything. A shape
-  // that failed is not retried while it is in the cache.
+  // for which the library failed is not retried while it is in the cache.
   bool multiply(const Product& product);
 
   int64_t failures() const { return failures_; }  // Number of failed calls and of shapes without an algorithm.

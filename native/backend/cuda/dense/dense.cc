@@ -27,8 +27,8 @@ Fp8Matrix fp8_matrix(const void* memory, int64_t rows, int64_t cols) {
 }
 
 int dense_segments(int64_t rows, int64_t cols) {
-  // Enough segments to give each multiprocessor of a large GPU a tile of 64 rows, with at least 512 values of k per
-  // segment.
+  // The number of segments is large enough to give each multiprocessor of a large GPU a tile of 64 rows, as long as
+  // each segment has at least 512 values of k.
   constexpr int64_t kUnits = 192, kShortest = 512;
   constexpr int kMax = 8;
   const int64_t tiles = (rows + 63) / 64;
@@ -86,7 +86,7 @@ DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
       if (split && (width == 192 || !can_split(shape, plan))) continue;
       const int64_t shared = (2 * width + 2 * 128 + width) * kDenseBlockK * 2 / 128;
       const auto cycles = static_cast<double>(std::max<int64_t>(4 * width, shared));
-      // Storing partial sums takes about a seventh of the time of a short segment.
+      // Storing partial sums takes about one seventh of the time that a short segment takes.
       const double share = split ? 1.15 / fewest : 1.0;
       const int64_t turns = (unit_count(shape, plan) + device.multiprocessors - 1) / device.multiprocessors;
       const double all = static_cast<double>(turns) * cycles * share;

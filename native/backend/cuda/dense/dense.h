@@ -19,11 +19,11 @@
 // where scale is a power of two that keeps binary16 activations in range (1 for bfloat16), multiplied by the row's
 // scale for FP8. A thread block may compute one segment or all of them; the order is the same.
 //
-// Batch invariance. An output depends on one row, one column and the order above. Tiles, splits and grids never change
-// an output, as long as one kind of instruction computes it. It is not documented whether wgmma and mma.sync add the 16
-// products of a step in the same way. With `invariant` (the default) a device therefore uses one kind of instruction
-// for every number of columns: wgmma if available, else mma.sync. Without `invariant`, mma.sync may serve small numbers
-// of columns on a device that has both.
+// Batch invariance. An output depends on one row, one column and the order above. The choice of tiles, of split-K and
+// of the grid never changes an output, as long as one kind of instruction computes it. It is not documented whether
+// wgmma and mma.sync add the 16 products of a step in the same way. With `invariant` (the default) a device therefore
+// uses one kind of instruction for every number of columns: wgmma if available, else mma.sync. Without `invariant`, a
+// device that has both may use mma.sync for small numbers of columns.
 #pragma once
 
 #include <cstddef>
@@ -50,12 +50,12 @@ constexpr bool is_dense(Format format) {
 // --- weights -----------------------------------------------------------------------------------
 constexpr int64_t dense_blocks(int64_t cols) { return (cols + kDenseBlockK - 1) / kDenseBlockK; }
 constexpr int64_t dense_tiles(int64_t rows) { return (rows + kDenseTileRows - 1) / kDenseTileRows; }
-// Returns the bytes of a packed 16-bit matrix.
+// Returns the size of a packed 16-bit matrix in bytes.
 size_t dense_bytes(int64_t rows, int64_t cols);
 // Packs `n_rows` rows of `cols` 16-bit values (device memory, contiguous, as in the file) into dense_bytes(n_rows,
 // cols) bytes. The output consists of whole tiles; the last tile is padded with zeros.
 void pack_dense(Runtime& runtime, const unsigned char* rows, int64_t n_rows, int64_t cols, unsigned char* packed);
-// Returns the number of k segments for a matrix (or one expert's matrix) of this shape.
+// Returns the number of segments into which k is divided for a matrix (or one expert's matrix) of this shape.
 int dense_segments(int64_t rows, int64_t cols);
 
 // Limits for one split-K launch: the number of stored partial sums and the number of work units.
@@ -79,7 +79,8 @@ struct DensePlan {
   bool operator==(const DensePlan&) const = default;
 };
 
-// The inputs of kernel selection. On a device with one kind of instruction, every choice produces the same bits.
+// The device properties and the option that determine the choice of kernel. On a device that uses one kind of
+// instruction, every choice produces the same bits.
 struct DenseDevice {
   bool wgmma;  // The device has wgmma and may use it.
   bool invariant;
@@ -88,7 +89,7 @@ struct DenseDevice {
 
 inline constexpr int kMaxDenseTargets = 4;  // Maximum number of matrices per launch.
 
-// The size of one matrix of a launch (per expert).
+// The size of one matrix of a launch; with experts, of one expert's matrix.
 struct DenseRows {
   int64_t rows;
   int segments;
@@ -100,7 +101,7 @@ struct DenseShape {
   int64_t experts = 0;  // Number of experts; 0 if there are none.
 };
 
-// Returns the number of tiles of `width` columns in a launch. With experts this is an upper bound.
+// Returns the number of tiles of `width` columns in a launch. With experts, this is an upper bound.
 int64_t column_tiles(const DenseShape& shape, int width);
 inline constexpr int kFewWarps = 8;  // Warps per block in kFew.
 // Returns the number of row tiles of one matrix in a launch.
@@ -116,8 +117,8 @@ class DenseScratch {
  public:
   explicit DenseScratch(Runtime& runtime) : runtime_(runtime) {}
   static size_t bytes_for(int64_t max_columns, int64_t max_cols);
-  // Reserves space for the activations of max_columns columns with max_cols values each. Existing memory grows if
-  // necessary.
+  // Reserves memory for the activations of max_columns columns with max_cols values each. Existing memory is enlarged
+  // if necessary.
   Status reserve(int64_t max_columns, int64_t max_cols);
 
   unsigned char* activations() const { return activations_; }
@@ -140,21 +141,22 @@ struct DenseOptions {
   bool invariant = true;
 };
 
-// Returns the destination for `n_columns` converted columns of `cols` values in the format kBf16 or kF16.
+// Returns the buffer into which another kernel can write `n_columns` converted columns of `cols` values, in format
+// kBf16 or kF16.
 ProductInput dense_input(const DenseScratch& scratch, InputForm form, int64_t n_columns, int64_t cols);
 
-// Returns the inputs of kernel selection for this device.
+// Returns the properties of this device that determine the choice of kernel.
 DenseDevice dense_device(const Runtime& runtime, const DenseOptions& options);
 
 // Implements Backend::matmul for targets that share one 16-bit or FP8 format. With `groups`, columns are expert slots,
 // x is read through groups->source, each weight matrix contains groups->n_experts matrices of equal shape one below the
-// other, and outputs have shape [slot][rows of one expert]. `converted` means that the scratch memory already contains
+// other, and outputs have shape [slot][rows of one expert]. If `converted` is true, the scratch memory already contains
 // the converted x.
 void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device,
                   std::span<const MatmulTarget> targets, const float* x, int64_t n_columns,
                   const ColumnGroups* groups = nullptr, bool converted = false);
 
-// out[row] = row tokens[row] of `table`. `tokens` is in device memory.
+// Sets out[i] to row tokens[i] of `table`. `tokens` is in device memory.
 void embed_dense(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
 
 }  // namespace monolith::cuda

@@ -15,7 +15,7 @@ struct Sums {
   float of[kFewWarps][kFragments * 4][kWarp];
 };
 
-// One block of k: fragments of both operands.
+// The fragments of both operands for one block of k.
 template <DenseKind kKind, int kFragments>
 struct Operands {
   Words4 a[kBlockPieces<kKind>];
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kThreads) gemv_kernel(const __grid_constant__ 
         unit.weight + (int64_t{tile} * launch.k_blocks + begin) * (kBlockPieces<kKind> * kWarp) + lane;
     const int group = unit.first_column / 8;
     const auto* const x = reinterpret_cast<const uint32_t*>(launch.x) + begin * x_block + group * 256 + lane;
-    // The second fragment may start beyond the activations. It then repeats the first fragment, and its sums are
-    // discarded.
+    // The second fragment may start beyond the last column of the activations. It then repeats the first fragment, and
+    // its sums are discarded.
     const int x_next = group + 1 < launch.column_groups ? 256 : 0;
     const int n = end - begin;
     Operands<kKind, kFragments> even, odd;

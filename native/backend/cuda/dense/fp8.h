@@ -1,6 +1,6 @@
 // FP8 weights for the GEMMs of dense.h. Each value is an e4m3 code (base/float8.h), and each matrix row has a float32
 // scale; both are computed from floats at load time. The codes are expanded to binary16 and multiplied with binary16
-// activations. Everything else is the same as for binary16 weights, at half the bytes.
+// activations. Everything else is the same as for binary16 weights, but the weights take half as many bytes.
 //
 // The scale of a row is its largest magnitude divided by 448, the largest e4m3 number. A weight is stored as the e4m3
 // number nearest to weight / scale.
@@ -32,7 +32,7 @@ MONOLITH_HOST_DEVICE float fp8_scale(float most) {
   return scale > kMin ? scale : kMin;
 }
 
-// Returns the bits of a code within its half of a word.
+// Returns the bits that represent a code in its half of a word.
 MONOLITH_HOST_DEVICE uint32_t fp8_bits(uint8_t code, bool upper) {
   const uint32_t sign = code >> 7, magnitude = code & 0x7fu;
   return upper ? sign << 14 | magnitude : sign << 15 | magnitude << 7;
@@ -58,7 +58,7 @@ Fp8Matrix fp8_matrix(const void* memory, int64_t rows, int64_t cols);
 void pack_fp8(Runtime& runtime, const Fp8Matrix& matrix, TensorType type, const unsigned char* rows, int64_t first_row,
               int64_t n_rows, int64_t cols);
 
-// out[i] = row tokens[i]. `tokens` is in device memory.
+// Sets out[i] to row tokens[i] of `table`. `tokens` is in device memory.
 void embed_fp8(Runtime& runtime, const Fp8Matrix& table, int64_t cols, const int32_t* tokens, int n_rows, float* out);
 
 }  // namespace monolith::cuda

@@ -23,7 +23,7 @@ struct DenseTarget {
   int32_t add_to_out;
 };
 
-// Number of 16-byte groups per lane that hold 16 rows and 64 values of k.
+// Number of 16-byte groups per lane in which a warp holds the weights of 16 rows and 64 values of k.
 template <DenseKind kKind>
 inline constexpr int kBlockPieces = kKind == DenseKind::kFp8 ? 2 : 4;
 
@@ -106,7 +106,7 @@ MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns,
   return unit;
 }
 
-// For launches in which each block computes one unit.
+// Overload for launches in which each block computes one unit.
 template <DenseKind kKind>
 MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns) {
   return find_unit<kKind>(launch, tile_columns, static_cast<int32_t>(blockIdx.x));
@@ -117,12 +117,12 @@ MONOLITH_DEVICE int segment_begin(const DenseLaunch& launch, const DenseTarget& 
   return static_cast<int>(static_cast<int64_t>(segment) * launch.k_blocks / target.segments);
 }
 
-// Returns the bias of a row of the unit. The target must have a bias.
+// Returns the bias of row `row` of the unit. The target must have a bias.
 MONOLITH_DEVICE float dense_bias(const DenseUnit& unit, int row) {
   return unit.target->bias[static_cast<int64_t>(unit.expert) * unit.target->rows + row];
 }
 
-// Returns the initial value that the segments are added to.
+// Returns the initial value, to which the sums of the segments are added.
 MONOLITH_DEVICE float dense_begin(const DenseUnit& unit, const float* to, int row) {
   float value = unit.target->add_to_out ? *to : 0.0f;
   if (unit.target->bias) value += dense_bias(unit, row);
@@ -133,14 +133,14 @@ MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, int column) {
   return launch.scales ? launch.scales[column] : 1.0f;
 }
 
-// Returns the factor for the sums of a row and column.
+// Returns the factor by which the sums of a row and column are multiplied.
 template <DenseKind kKind>
 MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, const DenseUnit& unit, int row, int column) {
   const float scale = dense_scale(launch, column);
   return kKind == DenseKind::kFp8 ? scale * unit.row_scales[row] : scale;
 }
 
-// Returns the fragment of step `step` of four (or two for half a block) from a lane's 16-byte groups.
+// Returns the fragment of step `step` from a lane's 16-byte groups. A block has four steps, half a block has two.
 template <DenseKind kKind>
 MONOLITH_DEVICE Words4 fragment_of(const Words4* pieces, int step) {
   if constexpr (kKind != DenseKind::kFp8) return pieces[step];
@@ -155,12 +155,12 @@ MONOLITH_DEVICE Words4 fragment_of(const Words4* pieces, int step) {
 MONOLITH_DEVICE int row_of(int i) { return lane_id() / 4 + i % 4 / 2 * 8; }
 MONOLITH_DEVICE int column_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
 
-// Number of values that add_segment() and add_left_sums() read together in each thread. Reading one value at a time
-// would wait for memory each time; each value of a larger batch takes another register.
+// Number of values that add_segment() and add_left_sums() read together in each thread. If values were read one at a
+// time, each read would wait for memory. A larger batch takes more registers.
 inline constexpr int kSomeAtOnce = 4, kManyAtOnce = 32;
 
-// Values that add_segment() computes once. `left` is the number of columns that remain in the unit, counted from the
-// thread's first column.
+// Values that add_segment() computes once per thread, before it adds the sums. `left` is the number of columns that
+// remain in the unit, counted from the thread's first column.
 struct SegmentPlace {
   float* to;            // The thread's first output.
   const float* scales;  // Scale of the thread's first column; null means 1.
@@ -217,8 +217,8 @@ MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const f
 
 // Adds the sums of segment `segment` to the outputs, for 16 rows from `first_row` and the unit's columns from
 // `first_column`. The code is unrolled over all sums and runs once per segment while the tensor cores wait. Values
-// common to all sums are therefore computed up front, so that each sum costs little more than its read, its fmaf() and
-// its write.
+// common to all sums are therefore computed first, so that each sum takes little more than one read, one fmaf() and one
+// write.
 template <DenseKind kKind, int kAtOnce, int kQuads>
 MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row,
                                  int first_column, const float (&sums)[kQuads][4]) {
@@ -243,7 +243,8 @@ MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& uni
     add_sums<kKind, false, kTogether>(place, target.out_stride, sums);
 }
 
-// Returns where a split-K unit stores the partial sums of a thread: kQuads quads for each of `threads` threads.
+// Returns the address at which a split-K unit stores the partial sums of thread `thread`. Each of `threads` threads
+// stores `quads` quads, which are `threads` quads apart.
 MONOLITH_DEVICE Floats4* left_sums(const DenseLaunch& launch, int64_t unit, int quads, int threads, int thread) {
   return reinterpret_cast<Floats4*>(launch.sums) + unit * (quads * threads) + thread;
 }
@@ -264,7 +265,7 @@ MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit&
   return last != 0;
 }
 
-// Adds the partial sums of all units of a tile to the outputs, in the same order as consecutive calls of add_segment().
+// Adds the partial sums of all units of a tile to the outputs, in the same order as consecutive calls to add_segment().
 // `left` is left_sums() of the tile's first unit, `step` the distance to the next unit's sums, and `threads` the
 // distance to the next quad.
 template <DenseKind kKind, int kAtOnce, int kQuads>

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kSteps = kDenseBlockK / 16;
-// Number of words, and number of 16-byte groups, that hold 64 values of k of a row.
+// The numbers of words and of 16-byte groups that hold 64 values of k of a row.
 constexpr int kRowWords = kDenseBlockK / 2, kPieces = kDenseBlockK / 8;
 
 // A warp's tile of 16 rows and 64 values of k. Four words of padding per row avoid bank conflicts, both for fragment

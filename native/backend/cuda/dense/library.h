@@ -16,15 +16,15 @@
 namespace monolith::cuda {
 
 // Minimum number of columns for which cuBLASLt is faster than the kernels of dense.h. Unpacking moves 4 bytes per
-// weight, which takes 0.93 ps at 4.3 TB/s. A column takes 2 operations per weight, which is 2.5 fs at the library's 790
-// TFLOP/s. Kernels that reach a fraction r of that speed lose 2.5 fs * (1 / r - 1) per column and weight. The
-// break-even is at 370 / (1 / r - 1) columns: 860 for r = 70 % and 1,500 for r = 80 %, independent of the matrix.
+// weight, which takes 0.93 ps at 4.3 TB/s. The matmul takes 2 operations per weight and column, which is 2.5 fs at the
+// library's 790 TFLOP/s. Kernels that reach a fraction r of that speed lose 2.5 fs * (1 / r - 1) per column and weight.
+// The break-even is at 370 / (1 / r - 1) columns: 860 for r = 70 % and 1,500 for r = 80 %, independent of the matrix.
 inline constexpr int64_t kLibraryColumns = 1024;
 bool library_serves(Format format, int64_t rows, int64_t cols, int64_t columns);
 
 class DenseLibrary {
  public:
-  // Bytes of weights that are unpacked together.
+  // Maximum number of bytes of unpacked weights. Larger matrices are unpacked and multiplied in parts.
   static constexpr size_t kWeightBytes = size_t{128} << 20;
 
   // `path` has the same meaning as in CublasLt::open(). Allocates `weight_bytes` bytes and the library's workspace
@@ -37,8 +37,9 @@ class DenseLibrary {
 
   // Converts activations row by row into scratch.activations(). Call before multiply() with the same `x`.
   void convert(const DenseScratch& scratch, const float* x, int64_t cols, int64_t n_columns);
-  // Computes the target's rows, beginning with the first row, and returns the number of rows computed. If the library
-  // fails, this is a multiple of kDenseTileRows below the total, and the caller must compute the remaining rows.
+  // Computes the target's rows, starting with row 0, and returns the number of rows computed. If the library fails,
+  // this number is less than the target's number of rows and a multiple of kDenseTileRows, and the caller must compute
+  // the remaining rows.
   int64_t multiply(const DenseScratch& scratch, const MatmulTarget& target, int64_t n_columns);
 
   std::string version() const { return library_->version(); }

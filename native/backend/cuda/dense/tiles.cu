@@ -11,7 +11,7 @@ constexpr int kStageK = 32, kSteps = kStageK / 16;
 constexpr int kStagesPerBlock = kDenseBlockK / kStageK;
 constexpr int kTiles = kRows / kDenseTileRows;
 
-// Number of 16-byte groups per lane and stage.
+// Number of 16-byte groups of weights per lane in a stage.
 template <DenseKind kKind>
 constexpr int kStagePieces = kBlockPieces<kKind> / kStagesPerBlock;
 
@@ -22,7 +22,7 @@ struct Shared {
   int last;
 };
 
-// Number of contiguous groups of 16 bytes in a stage: per tile of rows, and per group of 8 columns.
+// Numbers of contiguous 16-byte groups in a stage: for one tile of rows, and for one group of 8 columns.
 template <DenseKind kKind>
 constexpr int kTilePieces = kStagePieces<kKind>* kWarp;
 template <DenseKind kKind>
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
   const DenseUnit unit = find_unit<kKind>(launch, kColumns);
   if (unit.empty) return;
   const int warp = warp_id(), lane = lane_id();
-  // First tile of rows and first group of columns of the warp.
+  // The first tile of rows and the first group of columns that the warp computes.
   const int warp_rows = warp % 4 * 2, warp_group = warp / 4 * kQuads;
   const int first_row = unit.row_tile * kRows + warp_rows * kDenseTileRows;
 

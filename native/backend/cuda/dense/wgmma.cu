@@ -1,9 +1,9 @@
 // GEMM kernel for Hopper (wgmma). Producer warps fill a ring of stages in shared memory with bulk copies, each stage
 // with 64 values of k of weights and activations. Each consumer warpgroup reads its 64 rows of weights from a stage
 // into registers and multiplies them with all columns of the tile. Several producer warps each copy their own tiles of
-// a stage, because a single warp cannot issue copies as fast as memory and consumers allow. Few columns use the same
-// kernel with a narrow tile of 64 rows. Two things matter in that case: each block always has 64 to 90 KB of weights in
-// flight, with two blocks per multiprocessor, and there are enough blocks for all multiprocessors.
+// a stage, because a single warp cannot issue copies as fast as memory and consumers allow. For few columns, the same
+// kernel is used with a narrow tile of 64 rows. Two properties matter in that case: each block always has 64 to 90 KB
+// of weights in flight, with two blocks per multiprocessor, and there are enough blocks for all multiprocessors.
 //
 // With many columns, the tensor cores should never wait. A block computes one tile after another, and the next tile's
 // stages arrive while it writes the outputs of the current tile. Half a stage of products is always in flight: the A
@@ -32,7 +32,7 @@ struct Width {
   static constexpr int kConsumers = kGroups * kWarpgroup;
   static constexpr int kQuads = kColumns / 8;
   static constexpr bool kIsWide = kColumns >= 128;
-  // Whether split-K is supported. A width of 192 leaves no registers for it.
+  // Whether split-K is supported. Tiles with 192 columns leave no registers for it.
   static constexpr bool kSplits = kColumns != 192;
   // Two warpgroups with accumulators for many columns need more registers than threads have initially. The producers
   // are then a whole warpgroup, which releases its registers.
@@ -52,10 +52,11 @@ struct Ring {
 #if MONOLITH_WGMMA
 
 constexpr int kSteps = kDenseBlockK / 16;
-// Number of stored partial sums that a thread reads together. With 256 columns the accumulators leave few registers.
+// Number of partial sums that a thread reads from memory together. With 256 columns, the accumulators leave few
+// registers.
 template <typename W>
 constexpr int kLeftAtOnce = W::kColumns == 256 ? 16 : kManyAtOnce;
-// Number of 16-byte groups for 16 rows of a stage.
+// Number of 16-byte groups that hold the weights of 16 rows in a stage.
 template <DenseKind kKind>
 constexpr int kTilePieces = kBlockPieces<kKind>* kWarp;
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // Registers per thread after they are redistributed.
@@ -70,8 +71,8 @@ struct Place {
 };
 
 // Runs in each producer warp: copies the warp's share of all stages of a unit in order. Weights are available before
-// the inputs. The stages of a block's first unit are therefore started with weights only, and their inputs are added
-// once they have been computed.
+// the inputs. For a block's first unit, the weights of its stages are therefore copied first, and the inputs are copied
+// as soon as they have been computed.
 template <DenseKind kKind, typename W>
 MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end,
                              Place<W>& place, bool first) {
@@ -167,7 +168,7 @@ struct Outputs {
   }
 };
 
-// Sets the initial values of a thread's outputs; zeros for split-K.
+// Sets the totals of a thread to the initial values of its outputs, or to zero for split-K.
 template <int kQuads>
 MONOLITH_DEVICE void begin_totals(const DenseLaunch& launch, const DenseUnit& unit, int first_row,
                                   float (&totals)[kQuads][4]) {
@@ -209,7 +210,8 @@ MONOLITH_DEVICE void add_to_totals(const DenseLaunch& launch, const DenseUnit& u
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads * 2; ++i) {
     const int quad = i / 2, j = i % 2, column = quad * 8 + j;
-    // The barrier limits how many scales are loaded at a time, because there are not enough registers for all of them.
+    // This compiler barrier limits how many scales are loaded at a time, because there are not enough registers for all
+    // of them.
     if (i % 8 == 0) __syncwarp();
     const float scale = column < left ? scales[column] : 1.0f;
     totals[quad][j] = fmaf(sums[quad][j], scale * of_rows[0], totals[quad][j]);
@@ -376,8 +378,8 @@ void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
 
 }  // namespace
 
-// The stages fill the 227 KB of shared memory. Narrow tiles leave registers for two blocks per multiprocessor, which
-// then share it.
+// The stages fill the 227 KB of shared memory. Narrow tiles leave enough registers for two blocks per multiprocessor.
+// The two blocks then share the shared memory.
 void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& work) {
   switch (plan.tile_columns) {
     case 8:  // FP8 weights have half the bytes per copy, so more producer warps are used.

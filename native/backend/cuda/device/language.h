@@ -12,7 +12,7 @@
 // PROGRAMMATIC DEPENDENT LAUNCH. On Hopper and later a kernel may start while the previous kernel in the stream still
 // runs (launch.h), so that its blocks are resident when the last results arrive. This places three requirements on each
 // kernel:
-// - Every thread calls wait_for_inputs(), even a thread with nothing to do. A kernel completes only after the previous
+// - Every thread calls wait_for_inputs(), even if it has nothing else to do. A kernel completes only after the previous
 //   kernel has completed, so waiting for one kernel implies waiting for all kernels before it. The emulator aborts the
 //   process if a thread does not call wait_for_inputs().
 // - Before wait_for_inputs(), a kernel reads nothing that another kernel may have written since the last fence
@@ -63,7 +63,7 @@ namespace monolith::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kWholeWarp = 0xffffffffu;
 
-// 16 bytes that are moved with one instruction.
+// 16 bytes that one instruction can load or store.
 struct alignas(16) Words4 {
   uint32_t x, y, z, w;
 };
@@ -79,8 +79,8 @@ struct alignas(8) FloatPair {
 
 #ifdef __CUDACC__
 
-// The block's dynamic shared memory as one `T`. A kernel declares all its shared memory as one struct, and passes the
-// size of that struct at launch. The contents are undefined at the start of a block.
+// Returns the block's dynamic shared memory as an object of type T. A kernel declares all its shared memory as one
+// struct, and passes the size of that struct at launch. The contents are undefined at the start of a block.
 template <typename T>
 __device__ __forceinline__ T& shared_memory() {
   extern __shared__ __align__(1024) unsigned char monolith_shared[];
@@ -90,7 +90,7 @@ __device__ __forceinline__ T& shared_memory() {
 __device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x % 32u); }
 __device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x / 32u); }
 
-// Reinterprets the bits as another type of the same size.
+// Reinterprets the bits of a value as another type of the same size.
 __device__ __forceinline__ float as_float(uint32_t bits) { return __uint_as_float(bits); }
 __device__ __forceinline__ uint32_t as_bits(float value) { return __float_as_uint(value); }
 
@@ -113,8 +113,8 @@ __device__ __forceinline__ uint16_t float_to_bfloat16(float value) {
   return bits;
 }
 
-// The origin of data that a kernel reads: written by kernels since the last fence, or constant since then (see the top
-// of this file).
+// States whether the data that a kernel reads may have been written by other kernels since the last fence (kComputed),
+// or has been constant since then (kConstant). See the top of this file.
 enum class Source : uint8_t { kComputed, kConstant };
 
 // Allows the next kernel to start. Does not imply that the results of this kernel are complete.
@@ -168,7 +168,8 @@ __device__ __forceinline__ int forgotten(int value) {
   return value;
 }
 
-// Returns 2^x to about 2 units in the last place; -inf gives 0. The emulator's bits differ.
+// Returns 2^x with an error of about 2 units in the last place; the result for -inf is 0. The bits differ from those of
+// the emulator.
 __device__ __forceinline__ float fast_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -179,7 +180,8 @@ __device__ __forceinline__ float fast_exp2(float x) {
 __device__ __forceinline__ int dot4(uint32_t a, uint32_t b, int sum) {
   return __dp4a(static_cast<int>(a), static_cast<int>(b), sum);
 }
-// Selects four bytes from the eight bytes of (high, low) by the low nibbles of `selector`, lowest nibble first.
+// Selects four bytes from the eight bytes of (high, low) by the four low nibbles of `selector`, starting with the
+// lowest nibble.
 __device__ __forceinline__ uint32_t choose_bytes(uint32_t low, uint32_t high, uint32_t selector) {
   return __byte_perm(low, high, selector);
 }

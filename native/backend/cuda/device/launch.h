@@ -26,7 +26,7 @@ namespace monolith::cuda {
 void launch_kernel(Runtime& runtime, const void* kernel, dim3 grid, int threads, size_t shared_bytes, void** arguments);
 
 // Launches `grid` blocks of `threads` threads. Each block gets `shared_bytes` bytes of shared memory (the size of the
-// kernel's shared struct, or 0). Arguments are converted to the kernel's parameter types.
+// kernel's shared struct, or 0). The arguments are converted to the kernel's parameter types.
 template <typename... Parameters, typename... Arguments>
 void launch(Runtime& runtime, void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared_bytes,
             Arguments&&... arguments) {

@@ -49,8 +49,9 @@ MONOLITH_DEVICE float gated_value(const Gating& gating, float gate, float up) {
   return gated_value(gating.activation, gate, up);
 }
 
-// exp(x) within 1 unit in the last place, with the same bits as the CPU backend's exponential() (cpu/ops/rows-inl.h
-// explains the constants). Results are zero below -86.6 and infinity above 88.72; NaN stays NaN.
+// Returns exp(x) with an error of at most 1 unit in the last place, with the same bits as the CPU backend's
+// exponential() (cpu/ops/rows-inl.h explains the constants). The result is zero for x below -86.6 and infinity for x
+// above 88.72. NaN stays NaN.
 MONOLITH_DEVICE float exponential(float x) {
   const float shifted = fmaf(x, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
   const float r = fmaf(n, -0x1.7f7d1cp-20f, fmaf(n, -0x1.62e4p-1f, x));
@@ -65,7 +66,8 @@ MONOLITH_DEVICE float exponential(float x) {
   return x < -86.6f ? 0.0f : result;
 }
 
-// log(1 + e^x), with the same bits as the CPU backend's softplus() (cpu/ops/recurrence-inl.h explains the series).
+// Returns log(1 + e^x), with the same bits as the CPU backend's softplus() (cpu/ops/recurrence-inl.h explains the
+// series).
 MONOLITH_DEVICE float softplus(float x) {
   const float t = exponential(0.0f < x ? 0.0f - x : x), s = t / (t + 2.0f), square = s * s;
   float series = 2.0f / 17;

@@ -20,8 +20,8 @@ constexpr size_t kPlainSharedBytes = 48 << 10;  // Shared memory that a block ma
 constexpr int kEarlyLaunchMajor = 9;  // Hopper.
 constexpr int kEarlyLaunchCode = 90;  // Kernels compiled for an older architecture do not wait for their inputs.
 
-// This kernel is launched first. Its attributes show for which architecture all kernels were compiled, because all
-// files use the same flags.
+// The first kernel that is launched. Its attributes show the architecture for which all kernels were compiled, because
+// all files are compiled with the same flags.
 constexpr int kProbeThreads = 32;
 __global__ void probe_kernel() { start_after_inputs(); }
 
@@ -202,7 +202,7 @@ class CudaRuntime final : public Runtime {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
     const char* doing = "capturing";
-    // Also reports errors that occurred during the capture.
+    // This call also reports errors that occurred during the capture.
     cudaError_t error = cudaStreamEndCapture(recorder_, &graph);
     if (error == cudaSuccess) {
       doing = "creating the CUDA graph";
@@ -256,8 +256,8 @@ class CudaRuntime final : public Runtime {
     return cudaLaunchKernelExC(&config, kernel, arguments);
   }
 
-  // Returns whether the driver and the device accept several programmatic dependent launches in succession. Without
-  // this test, the first step would fail on a device that refuses them.
+  // Tests whether the driver and the device accept several programmatic dependent launches in succession. Without this
+  // test, the first step would fail on a device that does not accept them.
   bool try_early_launch() {
     void* none[] = {nullptr};
     const void* const probe = reinterpret_cast<const void*>(probe_kernel);
@@ -298,7 +298,7 @@ class CudaRuntime final : public Runtime {
     return ready();
   }
   bool ready() {
-    // Sets the current device of this thread; costs nothing if it is already set.
+    // Sets the current device of this thread. Costs practically nothing if this device is already set.
     if (failed_.empty()) cudaSetDevice(device_);
     return failed_.empty();
   }
@@ -310,7 +310,7 @@ class CudaRuntime final : public Runtime {
     return {ErrorCode::kIo, std::string(doing) + " " + properties_.name + ": " + text_of(error)};
   }
 
-  // A kernel needs to opt in once to use more than 48 KB of shared memory.
+  // To use more than 48 KB of shared memory, a kernel must opt in once.
   void allow_shared(const void* kernel, size_t bytes) {
     for (Allowed& allowed : allowed_) {
       if (allowed.kernel != kernel) continue;

@@ -53,11 +53,11 @@ class Runtime {
   virtual ~Runtime() = default;
 
   const DeviceProperties& device() const { return properties_; }
-  // Returns the number of bytes of device memory that are free now.
+  // Returns the number of bytes of device memory that are currently free.
   virtual size_t free_bytes() const = 0;
 
-  // Allocates device memory, 256-byte aligned and zeroed. It is freed with the Runtime at the latest. kOutOfMemory
-  // errors contain the requested size; any other failure is kIo with CUDA's error message.
+  // Allocates device memory, 256-byte aligned and zeroed. It is freed at the latest when the Runtime is destroyed.
+  // kOutOfMemory errors contain the requested size; any other failure is kIo with CUDA's error message.
   virtual Result<void*> allocate(size_t bytes) = 0;
   // Allocates page-locked host memory, which asynchronous copies require.
   virtual Result<void*> allocate_pinned(size_t bytes) = 0;
@@ -80,8 +80,8 @@ class Runtime {
   virtual void wait(Event& event) = 0;
 
   // Enables or disables programmatic dependent launch, where a kernel starts while the previous kernel still runs
-  // (language.h). Enabled by default on devices that support it. All kernels must be written for it, as those in this
-  // folder are.
+  // (language.h). Enabled by default on devices that support it. All kernels must support it, as all kernels in cuda/
+  // do.
   virtual void set_early_launch(bool wanted) = 0;
   // Fence: the next kernel starts only when all earlier work is complete, even with programmatic dependent launch.
   // Needed after kernels that write data which later kernels prefetch (weights). Copies and fills need no fence,
@@ -96,8 +96,8 @@ class Runtime {
 
   // Launches, device-to-device copies and fills submitted between begin_recording() and end_recording() run as usual
   // and are also captured. Uploads and downloads are not captured. `early` enables programmatic dependent launch in the
-  // graph if the device supports it. A failed capture has no other effect: the error is kOutOfMemory if memory was
-  // short, otherwise kUnsupported with the reason.
+  // graph if the device supports it. A failed capture has no other effect: the error is kOutOfMemory if there was not
+  // enough memory, otherwise kUnsupported with the reason.
   virtual void begin_recording(bool early) = 0;
   virtual Result<std::unique_ptr<Recording>> end_recording() = 0;
   virtual void play(Recording& recording) = 0;

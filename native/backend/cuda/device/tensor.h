@@ -18,7 +18,7 @@ namespace monolith::cuda {
 
 #ifdef __CUDACC__
 
-// c += A B with shape m16n8k16, bfloat16 inputs and float32 accumulation.
+// Computes c += A B with shape m16n8k16, bfloat16 inputs and float32 accumulation.
 __device__ __forceinline__ void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
@@ -26,7 +26,7 @@ __device__ __forceinline__ void mma_bf16(float (&c)[4], const uint32_t (&a)[4], 
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// c += A B with shape m16n8k16, binary16 inputs and float32 accumulation.
+// Computes c += A B with shape m16n8k16, binary16 inputs and float32 accumulation.
 __device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
@@ -34,7 +34,7 @@ __device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a)[4], c
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// c += A B with shape m16n8k32 and signed 8-bit inputs, exact in 32 bits.
+// Computes c += A B with shape m16n8k32, signed 8-bit inputs and exact 32-bit sums.
 __device__ __forceinline__ void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -58,7 +58,8 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&out)[4], con
                : "memory");
 }
 
-// Element-wise product and sum of two words that each hold two binary16 values. Every result is rounded to nearest.
+// Return the element-wise product and sum, respectively, of two words that each hold two binary16 values. Every result
+// is rounded to nearest.
 __device__ __forceinline__ uint32_t multiply_halves(uint32_t a, uint32_t b) {
   uint32_t product;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
@@ -84,15 +85,15 @@ template <Source kSource = Source::kComputed>
 __device__ __forceinline__ void copy_async(void* to_shared, const void* from, bool valid = true) {
   copy_async_part(to_shared, from, valid ? 16 : 0);
 }
-// Prefetches the 128 bytes around `at` into the L2 cache if `wanted`. Allowed for any device memory at any time,
-// because all writes go through the L2 cache.
+// If `wanted` is true, prefetches the 128 bytes around `at` into the L2 cache. Allowed for any device memory at any
+// time, because all writes go through the L2 cache.
 __device__ __forceinline__ void bring_near(const void* at, bool wanted) {
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p prefetch.global.L2 [%0]; }" ::"l"(at),
                "r"(static_cast<uint32_t>(wanted)));
 }
-// Closes the group of the copies started since the last commit.
+// Closes the group of copies that were started since the previous call.
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most `pending` of the latest groups are still in flight.
+// Waits until all groups except at most the latest `pending` ones are complete.
 template <int pending>
 __device__ __forceinline__ void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
@@ -128,7 +129,7 @@ void copy_async(void* to_shared, const void* from, bool valid = true) {
   check_source(kSource);
   emulator::copy_async(to_shared, from, valid ? 16 : 0);
 }
-// float32 represents the product of two binary16 values exactly, and their sum accurately enough to round like the
+// In float32, the product of two binary16 values is exact, and their sum is accurate enough to be rounded like the
 // exact sum.
 inline uint32_t multiply_halves(uint32_t a, uint32_t b) {
   const auto product = [&](int i) {

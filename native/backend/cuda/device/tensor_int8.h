@@ -1,4 +1,4 @@
-// 8-bit tensor core instructions with an initial accumulator value: D = A B + start in every element. The results are
+// 8-bit tensor core instructions whose accumulators all have the same initial value: D = A B + start. The results are
 // exact. Fragments are laid out as in tensor.h; shape m16n8k16 uses only the first halves: a[0], a[1] and b[0].
 #pragma once
 
@@ -15,13 +15,12 @@ namespace monolith::cuda {
 
 #ifdef __CUDACC__
 
-// Loads that the compiler cannot move. It would otherwise hoist all loads of an unrolled loop and run out of registers.
-// The loads are predicated instead of branching: nothing is read if `wanted` is false.
+// Load instructions that the compiler cannot move. Otherwise, it would hoist all loads of an unrolled loop and run out
+// of registers. The loads are predicated instead of branching: nothing is read if `wanted` is false.
 // - load_stream reads weights that are not reused soon.
 // - load_kept reads weights and keeps them in the L1 cache.
-// - load_far reads data that other kernels computed.
-// If `wanted` is false these functions return 0. load_far_if returns undefined values, because zeroing takes
-// instructions.
+// - load_far reads data that other kernels computed. If `wanted` is false, these functions return 0. load_far_if
+//   returns undefined values, because setting them to zero would cost extra instructions.
 #define MONOLITH_LOAD4(name, instruction, begin, to)                                                         \
   __device__ __forceinline__ Words4 name(const Words4* from, bool wanted) {                                  \
     Words4 v begin;                                                                                          \

@@ -1,12 +1,13 @@
 // Hopper features: shared-memory barriers that count arrivals and bytes (mbarrier), bulk asynchronous copies that
 // signal these barriers, and warpgroup matrix multiply (wgmma) with A in registers and B in shared memory. On the GPU
 // they are inline PTX; emulator_hopper.cc produces the same results. To expose races, the emulator completes copies as
-// late as a barrier allows, and computes products only when they are waited for. The registers of A must not change
-// until then.
+// late as a barrier allows, and computes products only when the kernel waits for them. Until then, the registers of A
+// must not change.
 //
 // Names and layouts follow the PTX ISA: "mbarrier", "cp.async.bulk", "Asynchronous warpgroup level matrix
 // instructions". wgmma requires code compiled for compute capability 9.0 only (sm_90a). In all other code
-// MONOLITH_WGMMA is 0 and kernels that need it have empty bodies. Check the device before launching such a kernel.
+// MONOLITH_WGMMA is 0 and kernels that need it have empty bodies. The caller must check the device before it launches
+// such a kernel.
 //
 // Fragments: warp w of the warpgroup holds rows 16w .. 16w + 15 of A and D, laid out as in device/tensor.h. B is
 // K-major without swizzle: core matrices of 8 columns x 16 bytes of k, each stored as 128 contiguous bytes.
@@ -46,12 +47,13 @@ __device__ __forceinline__ void barrier_inits_done() {
 __device__ __forceinline__ void barrier_arrive(Barrier& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
-// Arrives, and adds `bytes` to the bytes that the phase waits for.
+// Arrives at the barrier and increases the expected byte count of the current phase by `bytes`.
 __device__ __forceinline__ void barrier_arrive_expecting(Barrier& barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
                : "memory");
 }
-// Waits for the end of the phase with this parity: 0 for the first phase, 1 for the second, 0 for the third.
+// Waits until the phase with this parity has ended. The first phase has parity 0, the second has 1, the third has 0,
+// and so on.
 __device__ __forceinline__ void barrier_wait(Barrier& barrier, int parity) {
   uint32_t done = 0;
   while (done == 0)
@@ -63,8 +65,8 @@ __device__ __forceinline__ void barrier_wait(Barrier& barrier, int parity) {
         : "r"(shared_address(&barrier)), "r"(parity)
         : "memory");
 }
-// Starts an asynchronous copy of `bytes` bytes, a multiple of 16. Both addresses are 16-byte aligned. The barrier
-// counts the bytes when they arrive.
+// Starts an asynchronous copy of `bytes` bytes, a multiple of 16. Both addresses are 16-byte aligned. When the bytes
+// have arrived, they are counted towards the barrier's expected byte count.
 template <Source kSource = Source::kComputed>
 __device__ __forceinline__ void copy_bulk(void* to_shared, const void* from, int bytes, Barrier& barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
@@ -96,8 +98,8 @@ __device__ __forceinline__ uint64_t operand_at(const void* shared, int k_bytes, 
 __device__ __forceinline__ void products_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 // Closes the current batch of products.
 __device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Waits until at most `pending` of the latest batches are in flight. The memory of A and B of completed batches may
-// then be reused.
+// Waits until all batches except at most the latest `pending` ones are complete. The registers and shared memory of the
+// operands of completed batches may then be reused.
 template <int pending>
 __device__ __forceinline__ void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
@@ -150,8 +152,8 @@ __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
 #define MONOLITH_QUADS_256 \
   MONOLITH_QUADS_128, MONOLITH_FOUR_QUADS(16), MONOLITH_FOUR_QUADS(20), MONOLITH_FOUR_QUADS(24), MONOLITH_FOUR_QUADS(28)
 
-// d = A B (plus d if `add` is set): 64 rows, N columns, 16 k. The arguments after N are the type and the operand
-// numbers that follow the accumulators.
+// Computes d = A B (plus d if `add` is set) for 64 rows, N columns and 16 values of k. The arguments after N are the
+// type and the operand numbers that follow the accumulators.
 #define MONOLITH_PRODUCT(N, type, a0, a1, a2, a3, b, p)                                               \
   asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #p                                          \
                ", 0;\n"                                                                               \

@@ -39,7 +39,7 @@ struct Strides {
   int64_t row, head;
 };
 
-// Copies inputs with one block per token and head. The blocks of the first token also write the positions of their
+// Copies the inputs, with one block per token and head. The blocks of the first token also write the positions of their
 // head's columns.
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const float* x, Strides from, int64_t cols, int at_once, float* inputs, int n_rows,

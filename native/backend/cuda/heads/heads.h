@@ -1,5 +1,5 @@
 // Batched matmul with one matrix per head (Operations::batched_matmul). Heads are groups of columns, like experts
-// (mixture/grouped.h), except that every token uses all heads. Inputs are gathered head by head and multiplied in one
+// (moe/grouped.h), except that every token uses all heads. Inputs are gathered head by head and multiplied in one
 // grouped launch; the results are scattered back to their tokens.
 #pragma once
 
@@ -17,15 +17,16 @@ class CudaHeads {
  public:
   explicit CudaHeads(Runtime& runtime) : runtime_(runtime) {}
 
-  // Returns the bytes that reserve() allocates; 0 if there are no heads.
+  // Returns the number of bytes that reserve() allocates; 0 if there are no heads.
   static size_t bytes_for(int max_rows, const HeadProductShape& shape);
-  // Returns the number of columns that the matmul scratch memory must hold, with `cols` values each.
+  // Returns the number of columns, of HeadProductShape::cols values each, for which the matmul scratch memory must be
+  // reserved.
   static int64_t most_columns(int max_rows, const HeadProductShape& shape);
-  // Errors: kInvalidArgument (out of range), kOutOfMemory.
+  // Errors: kInvalidArgument (sizes out of range), kOutOfMemory.
   Status reserve(int max_rows, const HeadProductShape& shape);
 
-  // The numbers of heads, rows and cols must not exceed the reserved numbers. Tokens beyond the reserved number are
-  // processed in several passes.
+  // The numbers of heads, rows and columns must not exceed those of the shape passed to reserve(). Tokens beyond the
+  // reserved number are processed in several passes.
   void run(const MatmulContext& context, const BatchedMatmul& products, int n_rows);
 
  private:

@@ -32,7 +32,7 @@ MONOLITH_DEVICE Floats4 piece_of(const float* row, int64_t at, const Product& p)
   return {get(at), get(at + 1), get(at + 2), get(at + 3)};
 }
 
-// Computes kRows matrix rows for kColumns columns, loading kAhead groups of each row together.
+// Computes kRows matrix rows for kColumns columns, loading kAhead groups of 4 values of each row together.
 template <int kRows, int kColumns, int kAhead>
 __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant__ Product p) {
   let_next_start();

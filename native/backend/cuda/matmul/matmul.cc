@@ -34,7 +34,8 @@ bool library_computes(const MatmulContext& context, const CudaMatrix& matrix, in
   return context.library && library_serves(matrix.format(), matrix.rows, matrix.cols, n_columns);
 }
 
-// Multiplies with cuBLASLt. The backend's own kernels compute any rows that the library could not compute.
+// Multiplies with cuBLASLt. If the library cannot compute all rows, the backend's own kernels compute the remaining
+// ones.
 void multiply_by_library(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
                          const float* x, int64_t n_columns) {
   const CudaMatrix& first = matrix_of(targets[0]);
@@ -43,7 +44,8 @@ void multiply_by_library(Runtime& runtime, const MatmulContext& context, std::sp
     if (!converted) context.library->convert(context.dense, x, first.cols, n_columns);
     const int64_t done = context.library->multiply(context.dense, target, n_columns);
     const CudaMatrix& matrix = matrix_of(target);
-    // The backend's own kernels overwrite the converted activations with their own layout.
+    // The backend's own kernels overwrite the activations that were converted for cuBLASLt with the same activations in
+    // their own layout.
     converted = done == matrix.rows;
     if (converted) continue;
     CudaMatrix rest(matrix, static_cast<const unsigned char*>(matrix.data()) + dense_bytes(done, matrix.cols));
@@ -56,7 +58,7 @@ void multiply_by_library(Runtime& runtime, const MatmulContext& context, std::sp
 
 void multiply(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
               int n_rows, const ColumnGroups* groups, InputForm ready) {
-  // The two 16-bit formats share one buffer.
+  // The two 16-bit input formats share one buffer.
   InputForm ready_16 = ready == InputForm::kInt8 ? InputForm::kFloats : ready;
   bool ready_8 = ready == InputForm::kInt8;
   // Adjacent targets with the same weight format are computed together.

@@ -22,7 +22,7 @@ Error not_finite(int64_t row) {
           "row " + std::to_string(row) + " has a non-finite weight, which FP8 cannot represent"};
 }
 
-// Rounds a row of floats to FP8 and back. Returns false if a value is not finite.
+// Rounds the values of a row of floats to FP8. Returns false if a value is not finite.
 bool round_to_fp8(float* row, int64_t cols) {
   float most = 0;
   bool finite = true;
@@ -55,7 +55,8 @@ Status upload_f32(Loader& loader, const MatrixSource& source, size_t row_bytes, 
   return status;
 }
 
-// Uploads the file's rows unchanged, in whole tiles. `pack(first, n, rows)` packs them into tiles on the device.
+// Uploads the rows as they are in the file, in chunks of whole tiles. `pack(first, n, rows)` packs the rows of a chunk
+// into tiles on the device.
 template <typename Pack>
 Status upload_packed(Loader& loader, const MatrixSource& source, size_t row_bytes, const Pack& pack) {
   static_assert(kTileRows == kDenseTileRows);

@@ -42,14 +42,15 @@ class CudaMatrix final : public Matrix {
   bool owned_ = true;
 };
 
-// Returns whether matrices of this type are supported: float types and the quantized types of quant/form.h. With
-// `exact`, all types are supported, because weights are converted to float32.
+// Returns whether matrices of this type are supported: float types and the quantized types of quant/form.h. If `exact`
+// is set, all types are supported, because weights are converted to float32.
 bool keeps_type(TensorType type, bool exact);
-// Returns the format for weights of type `type`. With `exact` all weights are float32.
+// Returns the device format for weights of type `type`. If `exact` is set, all weights are stored as float32.
 Format format_for(TensorType type, int64_t rows, int64_t cols, bool exact);
 size_t matrix_bytes(Format format, TensorType type, int64_t rows, int64_t cols);
-// Uploads a matrix in chunks and packs it on the device. On return the source has been read, but the device may still
-// be working. Errors: kUnsupported, kOutOfMemory, and kInvalidFile for FP8 conversion of non-finite weights.
+// Uploads a matrix in chunks and packs it on the device. When the function returns, the source has been read
+// completely, but the device may still be working. Errors: kUnsupported, kOutOfMemory, and kInvalidFile for FP8
+// conversion of non-finite weights.
 Result<std::unique_ptr<Matrix>> make_matrix(Loader& loader, const MatrixSource& source, bool exact);
 // Uploads a single matrix with a temporary loader.
 Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource& source, bool exact);

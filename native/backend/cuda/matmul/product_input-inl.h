@@ -10,9 +10,9 @@
 
 namespace monolith::cuda {
 
-// --- 16 bits -------------------------------------------------------------------------------------
-// Returns a power of two by which activations are divided and products are multiplied. The largest activation is then
-// between 2^14 and 2^15, below binary16's maximum of 65504.
+// --- 16 bits ------------------------------------------------------------------------------------- Returns a power of
+// two. Activations are divided by it, and products are multiplied by it. The largest activation is then between 2^14
+// and 2^15, below binary16's maximum of 65504.
 MONOLITH_DEVICE float scale_for(float largest) {
   const int exponent = static_cast<int>(as_bits(largest) >> 23);  // Exponent with a bias of 127.
   const int shift = largest == 0 || exponent == 255 ? 0 : exponent - 127 - 14;
@@ -21,7 +21,7 @@ MONOLITH_DEVICE float scale_for(float largest) {
 // Returns the reciprocal of a power of two.
 MONOLITH_DEVICE float inverse_of(float scale) { return as_float((254u << 23) - as_bits(scale)); }
 
-// Returns the larger of `largest` and the magnitudes of further values. NaN is ignored.
+// Returns the maximum of `largest` and the magnitudes of the given values. NaN is ignored.
 MONOLITH_DEVICE float larger(float largest, float value) {
   const float size = fabsf(value);
   return size > largest ? size : largest;
@@ -29,7 +29,8 @@ MONOLITH_DEVICE float larger(float largest, float value) {
 MONOLITH_DEVICE float larger(float largest, const Floats4& x) {
   return larger(larger(larger(larger(largest, x.x), x.y), x.z), x.w);
 }
-// Returns the maximum over a block of `warps` warps to every thread. No thread may still be reading `of_warp`.
+// Returns to every thread the maximum over a block of `warps` warps. When the function is called, no thread may still
+// be reading `of_warp`.
 template <int warps>
 MONOLITH_DEVICE float block_largest(float largest, float (&of_warp)[warps]) {
   largest = warp_max(largest);
@@ -52,18 +53,18 @@ MONOLITH_DEVICE Words2 pack_quad(const Floats4& x, float factor) {
   return {pack_pair<kForm>(x.x, x.y, factor), pack_pair<kForm>(x.z, x.w, factor)};
 }
 
-// Returns the destination of 8 values of a row.
+// Returns the address of values 8 * piece .. 8 * piece + 7 of a row.
 MONOLITH_DEVICE Words4* piece_place(void* data, int column_groups, int64_t row, int64_t piece) {
   return static_cast<Words4*>(data) + ((piece / 8 * column_groups + row / 8) * 8 + piece % 8) * 8 + row % 8;
 }
-// Returns the destination of four values of a row, starting at value 4 * quad.
+// Returns the address of values 4 * quad .. 4 * quad + 3 of a row.
 MONOLITH_DEVICE Words2* quad_place(const ProductInput& input, int64_t row, int64_t quad) {
   return reinterpret_cast<Words2*>(piece_place(input.data, input.column_groups, row, quad / 2)) + quad % 2;
 }
 
-// --- 8 bits --------------------------------------------------------------------------------------
-// Updates a block's largest magnitude, as integer bits. Magnitudes order like the floats they represent, with NaN above
-// infinity.
+// --- 8 bits -------------------------------------------------------------------------------------- Returns the larger
+// of `largest` and the magnitude of `value`, as bit patterns. The bit patterns of magnitudes, compared as integers,
+// have the same order as the floats, with NaN above infinity.
 MONOLITH_DEVICE uint32_t larger_bits(uint32_t largest, float value) {
   const uint32_t magnitude = as_bits(value) & 0x7fffffffu;
   return largest > magnitude ? largest : magnitude;
@@ -86,7 +87,7 @@ struct Int8Scale {
   }
   MONOLITH_DEVICE uint32_t code(float value) const { return codes ? as_bits(value * inverse + kMagic) & 0xffu : 0; }
 };
-// Stores the scale and the sums of a block. `half_sums`: for each half of 16 values, the sum of its codes.
+// Stores the scale and the sums of a block. `half_sums` contains the sum of the codes of each half of 16 values.
 MONOLITH_DEVICE void put_int8_numbers(Int8Block& block, int column, float scale, const int (&half_sums)[2]) {
   for (int half = 0; half < 2; ++half)
     block.half_sums[column / 2][half][column % 2] = -(scale * static_cast<float>(half_sums[half]));
@@ -95,8 +96,8 @@ MONOLITH_DEVICE void put_int8_numbers(Int8Block& block, int column, float scale,
   pair.sums[column % 2] = -(scale * static_cast<float>(half_sums[0] + half_sums[1]));
 }
 
-// Quantizes and stores values k .. k + 3 of a row; 8 neighboring lanes hold a block of 32 values. Call with whole
-// warps. Nothing is written if `inside` is false.
+// Quantizes and stores values k .. k + 3 of a row; 8 neighboring lanes hold a block of 32 values. All lanes of the warp
+// must call this function. If `inside` is false, nothing is written.
 MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int64_t k, const Floats4& values,
                               bool inside = true) {
   const float each[4] = {values.x, values.y, values.z, values.w};
@@ -153,8 +154,8 @@ template <InputForm kForm>
 MONOLITH_DEVICE int filled_quads(const ProductInput& input) {
   return input.blocks * (kForm == InputForm::kInt8 ? 8 : 16);
 }
-// Stores one value of a row. For 8-bit output call with whole warps, where lane 0's index k is a multiple of 32. kF16
-// is not supported.
+// Stores one value of a row. For the 8-bit format, all lanes of the warp must call this function, with consecutive
+// indices k, and the index of lane 0 must be a multiple of 32. kF16 is not supported.
 MONOLITH_DEVICE void put_value(const ProductInput& input, int64_t row, int64_t k, float value) {
   if (input.form == InputForm::kInt8) {
     put_int8(static_cast<Int8Block*>(input.data), input.blocks, row, k - lane_id(), value);
@@ -163,8 +164,8 @@ MONOLITH_DEVICE void put_value(const ProductInput& input, int64_t row, int64_t k
     reinterpret_cast<uint16_t*>(piece)[k % 8] = float_to_bfloat16(value);
   }
 }
-// Stores four values of a row. For 8-bit output call with whole warps whose lanes hold neighboring quads, where lane
-// 0's quad index is a multiple of 8.
+// Stores four values of a row. For the 8-bit format, all lanes of the warp must call this function, with consecutive
+// quads, and the quad index of lane 0 must be a multiple of 8.
 template <InputForm kForm>
 MONOLITH_DEVICE void put_quad(const ProductInput& input, int64_t row, int64_t quad, const Floats4& x, float factor) {
   if constexpr (kForm == InputForm::kInt8)
@@ -173,8 +174,8 @@ MONOLITH_DEVICE void put_quad(const ProductInput& input, int64_t row, int64_t qu
     *quad_place(input, row, quad) = pack_quad<kForm>(x, factor);
 }
 
-// Converts 8 values of a row of `cols` values, starting at `at`, with zeros beyond the row's end. `aligned` means that
-// rows start at multiples of 16 bytes.
+// Converts the 8 values that start at `at` in a row of `cols` values. Values beyond the row's end are zero. `aligned`
+// means that rows start at multiples of 16 bytes.
 template <InputForm kForm>
 MONOLITH_DEVICE Words4 convert_piece(const float* row, int64_t at, int64_t cols, bool aligned, float factor) {
   Floats4 low, high;

@@ -27,10 +27,12 @@ constexpr InputForm input_form(Format format) {
   return InputForm::kFloats;
 }
 
-// Destination of converted rows in device memory. Small, passed to kernels by value. kFloats means no destination.
+// Describes the buffer in device memory into which a kernel writes converted rows. Small enough to be passed to kernels
+// by value. If the format is kFloats, there is no such buffer.
 struct ProductInput {
   InputForm form = InputForm::kFloats;
-  // Blocks per row: 64 values each for 16-bit formats, 32 for 8-bit. Values beyond the row's end are zero.
+  // Number of blocks per row. A block has 64 values in the 16-bit formats and 32 values in the 8-bit format. Values
+  // beyond the row's end are zero.
   int32_t blocks = 0;
   int32_t column_groups = 0;  // 16-bit formats: number of groups of 8 rows.
   void* data = nullptr;       // 8-bit format: an array of Int8Block.

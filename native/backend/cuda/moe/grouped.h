@@ -1,8 +1,8 @@
 // Grouped GEMM: columns form groups, and each group has its own matrix. MoE layers use it to compute the products of
 // all experts in one launch. A slot is one (token, expert) pair of the step. The slots of an expert are consecutive and
-// start at a multiple of 8, so kernels see whole groups of 8 columns. Activations are gathered into slots when they are
-// converted (`source`). A GEMM kernel therefore reads its columns as usual, and takes only the start of a tile and the
-// expert from ColumnTile.
+// start at a multiple of 8, so kernels process only whole groups of 8 columns. Activations are gathered into slots when
+// they are converted (`source`). A GEMM kernel therefore reads its columns as usual. Only the position of a tile and
+// its expert come from ColumnTile.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ constexpr int64_t most_tiles(int64_t n_pairs, int64_t n_experts, int64_t width) 
   return begun + (n_pairs - begun) / width;
 }
 
-// Returns the number of columns per expert that tiles are sized for: the mean for random routing plus two standard
-// deviations. A second tile would read the expert's weights again.
+// Returns the number of columns per expert for which the tile width is chosen: the mean for random routing plus two
+// standard deviations. A second tile would read the expert's weights again.
 constexpr int64_t columns_of_group(int64_t n_pairs, int64_t n_experts) {
   const int64_t mean = (n_pairs + n_experts - 1) / n_experts;
   int64_t deviation = 0;

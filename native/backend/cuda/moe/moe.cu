@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 256;
 
 // Multiplies tokens by their router weights and writes them to their slots, for models that apply the weights to the
-// experts' input. One block per token and expert of that token.
+// experts' input. Launched with one block per (token, expert) pair.
 __global__ void __launch_bounds__(kThreads) weigh_kernel(const Floats4* x, const int32_t* slots, const float* weights,
                                                          int n_used, int64_t quads, Floats4* out) {
   start_after_inputs();
@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(kThreads) weigh_kernel(const Floats4* x, const
 }
 
 // Sums the results of a token's experts from first to last choice, with one thread per four values. kAtOnce results are
-// loaded before the first is added, because each load has to wait for its slot number. Null `weights` means all ones.
+// loaded before the first one is added, because each load has to wait for its slot number. If `weights` is null, all
+// weights are 1.
 constexpr int kAtOnce = 8;
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const Floats4* result, const int32_t* slots, const float* weights, int n_used, int64_t quads,
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
   out[row * quads + i] = sum;
 }
 
-// Divides one allocation into parts. With null memory it only adds up the sizes.
+// Divides one allocation into the arrays of Scratch. If `memory` is null, only adds up their sizes.
 class Parts {
  public:
   explicit Parts(unsigned char* memory) : memory_(memory) {}

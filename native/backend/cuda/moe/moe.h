@@ -1,6 +1,7 @@
 // MoE layers (Backend::mixture). Tokens are routed on the device, and (token, expert) pairs become slots in the order
 // of experts (routing.h, grouped.h). Each product with the experts' matrices is one launch for all experts in use. A
-// token's result is the sum over its own slots, first choice first, so it does not depend on other tokens.
+// token's result is the sum over its own slots, in descending order of expert preference, so it does not depend on
+// other tokens.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ class CudaMixture {
  public:
   explicit CudaMixture(Runtime& runtime) : runtime_(runtime) {}
 
-  // Returns the bytes that reserve() allocates; 0 if there are no experts.
+  // Returns the number of bytes that reserve() allocates; 0 if there are no experts.
   static size_t bytes_for(int max_rows, const MixtureShape& shape);
   // Returns the maximum number of columns of a product over a step's slots, for which the matmul scratch memory must be
   // reserved.
@@ -32,7 +33,7 @@ class CudaMixture {
   // Implements BackendMemory::supports for Mixture.
   static Status check(const Mixture& mixture);
 
-  // Maximum number of experts per token for models that select experts by token id (TokenExperts).
+  // Maximum number of experts per token in models that select experts by token id (TokenExperts).
   static constexpr int kMaxByToken = 16;
   // Returns the experts of each token for models that select experts by token id, in host memory with shape
   // [n_rows][n_used]; empty if the router selects them. Valid until the next call.
@@ -44,7 +45,7 @@ class CudaMixture {
            float* out, bool add_to_out, const int32_t* given = nullptr);
 
  private:
-  // Addresses within `memory`; with null memory only the size is computed.
+  // Addresses of the arrays within `memory`. If `memory` is null, only the total size is computed.
   struct Scratch {
     Scratch(unsigned char* memory, int max_rows, const MixtureShape& shape);
     float* gate;    // Shape [slot][n_ff].
@@ -53,7 +54,7 @@ class CudaMixture {
     Routing routing;
     size_t bytes;
   };
-  // Sums the experts' results of each token.
+  // For each token, sums the results of its experts.
   void combine(const Mixture& mixture, const Scratch& parts, int n_rows, float* out, bool add_to_out);
 
   Runtime& runtime_;

@@ -1,6 +1,6 @@
 // MoE routing kernels. One warp selects the experts of a token, and one block assigns slots to all (token, expert)
 // pairs. Steps of few tokens do both in one launch. Integer atomics determine the order of slots, but no computed value
-// depends on it.
+// depends on this order.
 #include "backend/cuda/moe/routing.h"
 
 #include "backend/cuda/device/mathematics.h"
@@ -42,8 +42,8 @@ struct Choice {
   const int32_t* given;        // Experts selected by token id, [row][n_used]; null if the router selects them.
 };
 
-// Sort keys of one token's experts by selection score, larger first. 0 marks experts already selected. Each lane reads
-// and writes every 32nd key, except in the search for groups.
+// The sort keys of one token's experts: a larger selection score has a larger key, and 0 marks an expert that has
+// already been selected. Each lane reads and writes every 32nd key, except in the search for groups.
 template <int kExperts>
 struct Keys {
   uint32_t of[kExperts];

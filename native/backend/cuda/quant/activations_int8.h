@@ -33,7 +33,8 @@ class Int8Activations {
   static size_t bytes_for(int64_t max_rows, int64_t max_cols);
   Status reserve(int64_t max_rows, int64_t max_cols);
   // Quantizes `x`, [n_rows][cols] in device memory, within the reserved size; cols is a multiple of 32. `source` is
-  // null, or a device array [n_rows] with the row of x for each output column. -1 leaves that column unchanged.
+  // null, or a device array [n_rows] with the row of x for each output column. An entry of -1 leaves that column
+  // unchanged.
   const Int8Block* quantize(const float* x, int n_rows, int64_t cols, const int32_t* source = nullptr) const;
 
   // Returns the destination for rows of `cols` values that another kernel writes in this format.

@@ -1,6 +1,6 @@
 // Expansion of i-quants and ternary types for the device. The host expands their blocks (formats/gguf/expanded_types.h)
 // at load time, because codebook lookups are too slow for kernels; kernels then pack the expanded blocks. Pure
-// functions; any thread.
+// functions, which may be called from any thread.
 #pragma once
 
 #include <cstddef>

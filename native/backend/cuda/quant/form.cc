@@ -62,8 +62,8 @@ NumbersSize size_of(Numbers numbers) {
   return {};
 }
 
-// The codebook of a type; null for codes that represent themselves. For types with one scale per 16 values, `factor`
-// scales the codebook to eight times its nominal values.
+// The codebook of a type; null if codes are used as numbers without a codebook. For types with one scale per 16 values,
+// `factor` scales the codebook to eight times its nominal values.
 struct Levels {
   const int8_t* of = nullptr;
   int factor = 1;

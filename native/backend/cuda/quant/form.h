@@ -101,7 +101,7 @@ constexpr bool has_levels(QuantShape shape) {
 
 enum class Numbers : uint8_t { kHalf, kHalfMin, kPower, kSix, kSigned32, kSigned16, kNibbles, kScale16 };
 
-// Layout parameters that depend on the type and size of a matrix. Small, passed to kernels by value.
+// Layout parameters that depend on the type and size of a matrix. Small enough to be passed to kernels by value.
 struct QuantLayout {
   TensorType type;
   QuantShape shape;
@@ -120,7 +120,8 @@ struct QuantLayout {
   MONOLITH_HOST_DEVICE int64_t numbers_at() const { return int64_t{n_chunks} * code_bytes; }
 };
 
-// Returns whether `type` is one of the types above, which are all non-float types of GGUF files.
+// Returns whether `type` is one of the types listed above. These are all types in GGUF files except the floating-point
+// types.
 bool is_quantized(TensorType type);
 // `type` must be quantized and `cols` a multiple of its block size.
 QuantLayout quant_layout(TensorType type, int64_t rows, int64_t cols);

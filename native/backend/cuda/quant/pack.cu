@@ -75,7 +75,7 @@ struct FileTile {
   int block_values, block_bytes;
   const QuantLayout& layout;
 
-  // Returns the block that contains column k; null outside the matrix.
+  // Returns the block of row `row` that contains column k; null if it is outside the matrix.
   MONOLITH_DEVICE Bytes block(int row, int64_t k) const {
     return row < n_rows && k < layout.cols ? rows + row * row_bytes + k / block_values * block_bytes : nullptr;
   }
@@ -115,7 +115,8 @@ MONOLITH_DEVICE uint32_t code_word(const FileTile& tile, int64_t first_k, int wo
   return packed;
 }
 
-// Block scales of four steps, starting at column k.
+// Returns the block scales of four steps, one byte each. The first step starts at column k, and each following one
+// starts `step` columns later.
 MONOLITH_DEVICE uint32_t bytes_word(const FileTile& tile, int row, int64_t k, int step) {
   uint32_t packed = 0;
   for (int i = 0; i < 4; ++i) {
@@ -125,7 +126,7 @@ MONOLITH_DEVICE uint32_t bytes_word(const FileTile& tile, int row, int64_t k, in
   }
   return packed;
 }
-// Binary16 values of two steps, starting at column k.
+// Returns the binary16 values at byte offset `from` in the blocks of two steps of 32 columns, starting at column k.
 MONOLITH_DEVICE uint32_t halves_word(const FileTile& tile, int row, int64_t k, int from) {
   const Bytes first = tile.block(row, k), second = tile.block(row, k + 32);
   return (first ? load_bytes(first + from, 2) : 0) | (second ? load_bytes(second + from, 2) : 0) << 16;

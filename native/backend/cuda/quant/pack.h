@@ -13,7 +13,7 @@ namespace monolith::cuda {
 void pack_quantized(Runtime& runtime, const QuantLayout& layout, const unsigned char* file_rows, int64_t first_row,
                     int64_t n_rows, unsigned char* data);
 
-// out[i] = row tokens[i], with exactly the values of dequantize(). `tokens` is in device memory.
+// Sets out[i] to row tokens[i] of the matrix, with exactly the values of dequantize(). `tokens` is in device memory.
 void embed_quantized(Runtime& runtime, const QuantLayout& layout, const unsigned char* data, const int32_t* tokens,
                      int n_rows, float* out);
 

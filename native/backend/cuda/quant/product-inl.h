@@ -50,11 +50,11 @@ struct FewShared {
   float sums[kSegments][kColumns][kRows + 4];  // The padding of 4 avoids bank conflicts of a warp's stores.
 };
 
-// Prefetches a warp's part of its tile into the L2 cache, some KB ahead of the loads. Loads into registers alone are
-// too few to keep the memory busy, and without prefetching, a kernel that waits for its inputs could not load anything
-// ahead of time. Each lane prefetches 128 bytes of a chunk: the first half of the lanes prefetches codes, the second
-// half block scales. If chunks share block scales, each chunk prefetches its part of them. Nothing beyond the matrix is
-// prefetched: that would be harmless but slow.
+// Prefetches a warp's part of its tile into the L2 cache, some KB ahead of the loads. The loads into registers alone
+// are not enough to keep the memory busy, and without prefetching, a kernel that waits for its inputs could not load
+// anything ahead of time. Each lane prefetches 128 bytes of a chunk: the first half of the lanes prefetches codes, the
+// second half block scales. If chunks share block scales, each chunk prefetches its part of them. Nothing beyond the
+// matrix is prefetched: that would be harmless but slow.
 template <QuantShape S>
 class Bringer {
  public:
@@ -164,7 +164,8 @@ __global__ void __launch_bounds__(kFewThreads, nt > 1 && form_of(S).low_bits == 
 // --- many columns ----------------------------------------------------------------------------------------------
 
 constexpr int kManyThreads = 128, kManyGroups = tile_size(QuantKernel::kMany).columns / 8, kManyStages = 3;
-// Column tiles that are adjacent in block order, so that their weights are still in the L2 cache.
+// Number of column tiles that are adjacent in the order of the blocks, so that the weights that they share are still in
+// the L2 cache.
 constexpr int kColumnTiles = 16;
 
 // The part of an Int8Block that a code kind needs, in units of 16 bytes: codes, columns, half sums.

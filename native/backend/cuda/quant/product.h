@@ -39,18 +39,20 @@ inline constexpr int kStreamSumBytes = kSegments * (kTileRows + 4) * 4;  // Per 
 MONOLITH_HOST_DEVICE int stream_stage_bytes(const QuantLayout& layout) {
   return (2 * layout.code_bytes + 2 / layout.number_chunks * layout.number_bytes + 127) / 128 * 128;
 }
-// Returns the bytes of one step of the inputs for `columns` columns: codes, scales and sums, sums of halves.
+// Returns the size in bytes of one step of the inputs for `columns` columns: codes, scales, sums and, if needed, the
+// sums of each half.
 constexpr int stream_step_bytes(QuantShape shape, int columns) {
   const bool halves = form_of(shape).minima && form_of(shape).step == 16;
   return 32 * columns + (columns + 1) / 2 * (halves ? 32 : 16);
 }
 size_t stream_shared_bytes(const QuantLayout& layout, const StreamPlan& plan);
-// Returns the kStream plan for matrices of this layout with `rows` rows in total. Returns none if kStream cannot be
-// used or another kernel is faster. With `any` (tests, measurements) speed is not considered.
+// Returns the kStream plan for matrices of this layout with `rows` rows in total. Returns nothing if kStream cannot be
+// used or another kernel is faster. If `any` is set (for tests and measurements), speed is not considered.
 std::optional<StreamPlan> plan_stream(const QuantLayout& layout, int64_t rows, int n_columns,
                                       const DeviceProperties& device, bool any = false);
 
-// One launch: several matrices of the same type and number of columns with the same input. Passed to kernels by value.
+// Arguments of one launch, which multiplies several matrices of the same type and number of columns with the same
+// input. Passed to kernels by value.
 struct QuantProduct {
   QuantLayout layout;  // Layout of all targets; its `rows` is unused.
   QuantTarget targets[kMaxTargets];
@@ -67,9 +69,10 @@ struct QuantProduct {
   uint32_t biased[4] = {kBiasedBits, kBiasedBits, kBiasedBits, kBiasedBits};
 };
 
-// kFew and kSome: a block of 8 warps computes 16 rows and 8 or 32 columns, with one segment of K per warp; they run at
-// memory speed. kMany: a block computes 128 rows and 64 columns, each warp 32 rows and all of K, with inputs in shared
-// memory. kStream: replaces kFew and kSome on Hopper, with persistent blocks and rings of weights (plan_stream()).
+// kFew and kSome: a block of 8 warps computes 16 rows and 8 or 32 columns, with one segment of K per warp; their speed
+// is limited by the memory bandwidth. kMany: a block computes 128 rows and 64 columns, each warp 32 rows and all of K,
+// with inputs in shared memory. kStream: replaces kFew and kSome on Hopper, with persistent blocks and rings of weights
+// (plan_stream()).
 enum class QuantKernel : uint8_t { kFew, kSome, kMany, kStream };
 struct QuantTileSize {
   int rows, columns;
@@ -78,15 +81,16 @@ constexpr QuantTileSize tile_size(QuantKernel kernel) {
   if (kernel == QuantKernel::kFew || kernel == QuantKernel::kStream) return {16, 8};
   return kernel == QuantKernel::kSome ? QuantTileSize{16, 32} : QuantTileSize{128, 64};
 }
-// Selects the kernel if plan_stream() returns none. `rows`: number of weight rows in the launch. `multiprocessors`:
-// number of multiprocessors of the device. With experts, `n_columns` is the number of columns of one expert.
+// Selects the kernel if plan_stream() returns nothing. `rows` is the number of weight rows in the launch, and
+// `multiprocessors` the number of multiprocessors of the device. With experts, `n_columns` is the number of columns of
+// one expert.
 QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);
 
 // Multiplies one input with several quantized matrices of the same number of columns (Backend::matmul). weights[i] has
-// the layout and data of targets[i].weight. `only` forces a kernel (tests, measurements). With `groups`, columns are
-// expert slots, x is read through groups->source, matrices contain groups->n_experts matrices of equal shape one below
-// the other, and outputs have shape [slot][rows of one expert]; slots not in use are not written. `converted` means
-// that the scratch memory already contains the converted x.
+// the layout and data of targets[i].weight. `only` forces the use of a kernel, for tests and measurements. With
+// `groups`, columns are expert slots, x is read through groups->source, matrices contain groups->n_experts matrices of
+// equal shape one below the other, and outputs have shape [slot][rows of one expert]; slots not in use are not written.
+// If `converted` is true, the scratch memory already contains the converted x.
 struct QuantWeight {
   QuantLayout layout;
   const unsigned char* data;
@@ -96,8 +100,8 @@ void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<co
                   std::optional<QuantKernel> only = std::nullopt, const ColumnGroups* groups = nullptr,
                   bool converted = false);
 
-// Defined in product_*.cu, each for its own code kinds. The first blocks of the targets of `product` must be set for
-// `kernel`.
+// Defined in product_*.cu, each for its own code kinds. QuantTarget::first_block must be set, for kernel `kernel`, in
+// all targets of `product`.
 void quant_product_s8(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
 void quant_product_s4(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
 void quant_product_levels(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);

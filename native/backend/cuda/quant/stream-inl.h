@@ -21,7 +21,8 @@ template <int kColumns>
 struct StreamSums {
   float of[kSegments][kColumns][kTileRows + 4];  // The padding of 4 avoids bank conflicts of a warp's stores.
 };
-// Located at the start of shared memory, followed by sums, rings and inputs, as counted by stream_shared_bytes().
+// The barriers are at the start of shared memory, followed by sums, rings and inputs. stream_shared_bytes() returns the
+// total size.
 struct StreamBarriers {
   Barrier done[kMaxStreamGroups][kStreamBuffers], free[kMaxStreamGroups][kStreamBuffers];
   Barrier full[kMaxStreamGroups * kSegments][kMaxStreamStages];
@@ -97,7 +98,7 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
   const int step_units = static_cast<int>(gridDim.x) * groups;
   const int first_unit = group * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
 
-  // The producer side runs in a single lane.
+  // A single lane of each warp is the producer, which starts the copies.
   StreamPlace ahead{first == end ? units : first_unit, first_pair};
   const unsigned char* ahead_tile = nullptr;
   const auto find_tile = [&](int unit) {
@@ -140,8 +141,8 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
     MONOLITH_ROLLED
     for (int at = static_cast<int>(threadIdx.x); at < pieces; at += static_cast<int>(blockDim.x)) {
       const int step = at / Input::kPieces, piece = at % Input::kPieces;
-      // Index within this kind of data (codes, columns or half sums), and the number of 16-byte units of the kind per
-      // group of columns.
+      // The index within this kind of data (codes, columns or half sums), and the number of 16-byte units of this kind
+      // per group of columns.
       int of_group = piece, each = 16, begin = 0;
       if (piece >= Input::kCodes) of_group -= Input::kCodes, each = 4, begin = 16;
       if (piece >= Input::kCodes + Input::kPairs) of_group -= Input::kPairs, begin = 20;

@@ -25,8 +25,8 @@ struct TileCodes {
   MONOLITH_DEVICE static const Words4* place(const QuantLayout& layout, const unsigned char* tile, int chunk) {
     return hidden(reinterpret_cast<const Words4*>(tile + int64_t{chunk} * layout.code_bytes) + lane_id());
   }
-  // If `wanted`, loads codes of another chunk into the registers that step j was the last to use. Calls with j = 0 .. 3
-  // load the whole chunk. `from` is the lane's position in that chunk.
+  // If `wanted` is true, loads codes of another chunk into those registers of the current chunk for which step j is the
+  // last step to use them. Calls with j = 0 .. 3 load the whole chunk. `from` is the lane's position in that chunk.
   MONOLITH_DEVICE void load_after(int j, const Words4* from, int high_bits, bool wanted) {
     if (form.low_bits == 8) low[j % kPieces] = load_stream(from + j * 32, wanted);
     if (form.low_bits == 4 && j % 2 == 1) low[j / 2 % kPieces] = load_stream(from + j / 2 * 32, wanted);
@@ -128,9 +128,9 @@ struct TileNumbers {
   }
 };
 
-// A factor for bytes. A byte is placed in the lowest bits of a float (biased_byte()). One fused multiply-add then
-// subtracts that float's base value and multiplies, both exactly: `less` is the negated base value, a power of two,
-// times the factor.
+// A factor by which bytes are multiplied. A byte is placed in the lowest bits of a float (biased_byte()). One fused
+// multiply-add then subtracts that float's base value and multiplies by the factor, both exactly: `less` is the negated
+// base value, a power of two, times the factor.
 struct Unit {
   float of, less;
 };
@@ -152,7 +152,7 @@ MONOLITH_DEVICE Constants find_constants(const QuantProduct& product) {
   return constants;
 }
 
-// Block scales prepared for step_of():
+// The block scales in the form in which step_of() needs them:
 //   kHalf, kHalfMin  words: d of four steps, then m
 //   kPower           four exponents
 //   kSix             four scales, four minima; d, d_min
@@ -236,7 +236,7 @@ MONOLITH_DEVICE float half_of(uint32_t word, int i) {
   return half_to_float(static_cast<uint16_t>(i == 0 ? word : word >> 16));
 }
 
-// Compensates for codes that are multiplied by 2^shift.
+// Factor that compensates for the multiplication of the codes by 2^shift.
 template <QuantShape S>
 constexpr float kUnshifted = 1.0f / static_cast<float>(1 << form_of(S).shift);
 
@@ -384,8 +384,7 @@ MONOLITH_DEVICE const QuantTarget& target_of(const QuantProduct& product, int bl
   return product.targets[i];
 }
 
-// The columns of a block, from `first` (a multiple of 8) to `end`, and the expert whose matrix they are multiplied
-// with.
+// The columns of a block, from `first` (a multiple of 8) to `end`, and the expert by whose matrix they are multiplied.
 struct Columns {
   int first, end, expert;
 };
@@ -403,9 +402,9 @@ MONOLITH_DEVICE void put_output(const QuantTarget& target, int expert, int64_t r
   *to = target.add_to_out ? *to + value : value;
 }
 
-// Returns the number of steps, starting at a chunk, that lie within the matrix; steps beyond the end are skipped. The
-// branch also keeps the compiler from loading all inputs of a chunk at its start, for which there are not enough
-// registers.
+// Returns the number of steps, counted from the start of a chunk, that lie within the matrix. Steps beyond the end are
+// skipped. The branch also keeps the compiler from loading all inputs of a chunk at its start, for which there are not
+// enough registers.
 MONOLITH_DEVICE int steps_from(const QuantLayout& layout, int chunk) {
   return static_cast<int>(layout.cols / 32) - chunk * (kChunk / 32);
 }

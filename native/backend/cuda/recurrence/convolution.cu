@@ -15,7 +15,7 @@ template <int kTaps>
 struct Filter {
   float weight[kTaps], bias;
   bool silu;
-  // Applies the filter to inputs in order from oldest to newest.
+  // Applies the filter to a channel's inputs, from the oldest to the newest.
   MONOLITH_DEVICE float of(const float* inputs) const {
     float sum = bias;
     MONOLITH_UNROLL

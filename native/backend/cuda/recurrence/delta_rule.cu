@@ -16,7 +16,7 @@ constexpr int kTogether = 8;  // Tokens per group.
 template <int kEach, bool kChannelDecay>
 struct Rows {
   static constexpr int dims = StateBlock<kEach>::dims;
-  // q and k after their norms, with zeros beyond the key dimension.
+  // q and k after normalization, with zeros beyond the key dimension.
   float q[kTogether][dims], k[kTogether][dims];
   float decay[kTogether][kChannelDecay ? dims : 1];
   float v[kTogether][kColumns];
@@ -25,7 +25,8 @@ struct Rows {
 
 MONOLITH_DEVICE float decay_of(float x, float bias, float rate) { return exponential(rate * softplus(x + bias)); }
 
-// Prepares one token (`row`) for the other warps, using one warp. `column` is the block's first column.
+// Prepares one token (`row`) for the other warps, using one warp. `column` is the first column that the thread block
+// computes.
 template <int kEach, bool kChannelDecay>
 MONOLITH_DEVICE void prepare(const DeltaRule& rule, const DeltaInputs& inputs, int64_t row, int head, int column,
                              int at, Rows<kEach, kChannelDecay>& shared) {

@@ -14,7 +14,7 @@
 
 namespace monolith::cuda {
 
-// Maximum number of state dimensions that are summed over; limited by the registers of a warp.
+// Maximum size of the state dimension over which sums are computed; limited by the registers of a warp.
 inline constexpr int kMaxStateDims = 256;
 inline constexpr int kMaxTimeMixColumns = 128;  // Maximum TimeMix::head_dim; limited by the registers of a thread.
 

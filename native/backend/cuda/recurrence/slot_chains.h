@@ -17,7 +17,7 @@ namespace monolith::cuda {
 class SlotChains {
  public:
   void reserve(int max_rows);  // `max_rows` is the maximum number of segments per step.
-  // Fills in the slots and chains of `to`, the device copies of `segments`.
+  // Sets the slots and chains in `to`, which will be uploaded as the device copies of `segments`.
   void link(std::span<const Segment> segments, std::span<DeviceSegment> to);
 
  private:
@@ -33,7 +33,8 @@ class SlotChains {
   Use& take_use(int32_t slot);
 
   std::vector<Use> uses_;  // Hash table keyed by slot. Its size is a power of two.
-  // chain_: first segment of a segment's chain. end_: last segment of the chain, indexed by the chain's first segment.
+  // chain_ contains, for each segment, the first segment of its chain. end_ contains the last segment of each chain,
+  // indexed by the chain's first segment.
   std::vector<int32_t> chain_, end_;
   uint32_t step_ = 0;
 };

@@ -88,7 +88,7 @@ struct ChainWalk {
     more = own.chain_next >= 0;
     if (more) own = segments[own.chain_next];
   }
-  // Returns whether the registers hold the state that this segment continues from.
+  // Returns whether the registers hold the state from which this segment continues.
   MONOLITH_DEVICE bool holds() const { return held != kNoSlot && held == own.state_from; }
 };
 

@@ -16,11 +16,12 @@ struct Rows {
   static constexpr int dims = StateBlock<kEach>::dims;
   float b[kTogether][dims], c[kTogether][dims];  // Zeros beyond the state dimension.
   float x[kTogether][kColumns];
-  // One step per column with kChannelSteps; otherwise one step and its decay per token.
+  // With kChannelSteps, each column has its own step. Otherwise, each token has one step and one decay.
   float step[kTogether][kChannelSteps ? kColumns : 4], decay[kTogether];
 };
 
-// Prepares one token (`row`) for the other warps, using one warp. `column` is the block's first column.
+// Prepares one token (`row`) for the other warps, using one warp. `column` is the first column that the thread block
+// computes.
 template <int kEach, bool kChannelSteps>
 MONOLITH_DEVICE void prepare(const StateSpace& space, const StateSpaceInputs& inputs, int64_t row, int head, int column,
                              int at, Rows<kEach, kChannelSteps>& shared) {
@@ -61,7 +62,8 @@ MONOLITH_DEVICE void load_rates(const StateSpace& space, int column, StateBlock<
 }
 
 // Computes the result of one token and updates the state, using one warp. `n` is the number of the warp's columns.
-// `rates` is used only with kChannelSteps; `skip` has one value per column then, otherwise one value.
+// `rates` is used only with kChannelSteps; With kChannelSteps, `skip` has one value per column, otherwise a single
+// value.
 template <int kEach, bool kChannelSteps>
 MONOLITH_DEVICE void carry_on(const Rows<kEach, kChannelSteps>& shared, int at, const StateBlock<kEach>& rates,
                               StateBlock<kEach>& state, const float* skip, int n, float* out) {

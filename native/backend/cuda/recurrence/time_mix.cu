@@ -44,8 +44,8 @@ struct Shared {
   float of_warp[3][kDim / kWarp];
 };
 
-// Returns the sum of `value` over all threads of the block, to every thread. `which`: each sum of a row has its own
-// memory, so that a row needs no further synchronization.
+// Returns to every thread the sum of `value` over all threads of the block. `which` selects the memory for the sum.
+// Each sum of a row uses its own memory, so that a row needs no further synchronization.
 template <int kDim>
 MONOLITH_DEVICE float sum_of_threads(float value, int which, Shared<kDim>& shared) {
   value = warp_sum(value);

@@ -19,14 +19,14 @@ constexpr size_t kSmallGap = 65536;  // Uploading a gap of up to this many bytes
 size_t words_of(int n_vocab) { return (static_cast<size_t>(n_vocab) + 63) / 64; }
 size_t row_bytes(int n_vocab) { return static_cast<size_t>(n_vocab) * sizeof(float); }
 
-// Returns the bytes of one task's lists: a mask, and lists with one entry per vocabulary token.
+// Returns the maximum size in bytes of one task's lists: a mask, and lists with one entry per vocabulary token.
 size_t lists_of_one(int n_vocab) {
   const auto n = static_cast<size_t>(n_vocab);
   const size_t of_token = sizeof(TokenBias) + sizeof(UsedToken) + sizeof(int32_t);
   return words_of(n_vocab) * sizeof(uint64_t) + n * of_token + 8 * kAlignment;
 }
 
-// Returns the only allowed token, or -1 if there are several.
+// Returns the only token that the task allows, or -1 if it allows several.
 int32_t only_token(const SampleTask& task) {
   if (task.mask.empty()) return task.allowed.size() == 1 ? task.allowed.front() : -1;
   int32_t only = -1;
@@ -41,7 +41,7 @@ int32_t only_token(const SampleTask& task) {
 
 }  // namespace
 
-// The tasks of one upload and their lists.
+// The tasks that are uploaded together, and their lists.
 struct DeviceSampler::Round {
   DeviceTask* tasks;  // Points into staging_.
   size_t n_tasks = 0;
@@ -138,7 +138,7 @@ size_t DeviceSampler::start(int n_vocab, std::span<const SampleTask> tasks) {
   const bool together = round.list_bytes > 0 && lists_at() - n * sizeof(DeviceTask) <= kSmallGap;
   runtime_.upload(device_, staging_, together ? lists_at() + round.list_bytes : n * sizeof(DeviceTask));
   if (round.list_bytes > 0 && !together) runtime_.upload(device_ + lists_at(), round.lists, round.list_bytes);
-  // Launches run one after another, so each can reuse the rows of adjusted_.
+  // The launches run one after another, so each of them can reuse the rows of adjusted_.
   size_t first = 0;
   int n_adjusted = 0;
   const auto launch_to = [&](size_t end) {

@@ -87,7 +87,8 @@ struct Cut {
 };
 MONOLITH_DEVICE Cut no_cut() { return {never(), std::numeric_limits<int32_t>::max()}; }
 
-// The order of tokens as an integer, best first: larger logits first, then smaller ids. +0 and -0 are equal.
+// rank_of() and key_of() map tokens to integers that are smaller for better tokens. A token with a larger logit is
+// better; among equal logits, the smaller id is better. +0 and -0 are equal.
 MONOLITH_DEVICE uint32_t rank_of(float logit) {
   const uint32_t bits = as_bits(logit + 0.0f);
   return (bits >> 31) != 0 ? bits : ~(bits | 0x80000000u);
@@ -99,8 +100,8 @@ MONOLITH_DEVICE uint64_t key_of(float logit, int id) {
 MONOLITH_DEVICE float logit_of_key(uint64_t key) { return logit_of(static_cast<uint32_t>(key >> 32)); }
 MONOLITH_DEVICE int id_of_key(uint64_t key) { return static_cast<int>(static_cast<uint32_t>(key)); }
 
-// --- block-wide operations --------------------------------------------------------------------------
-// All threads must call each of these functions. `shared` is free for reuse afterwards.
+// --- block-wide operations -------------------------------------------------------------------------- All threads of
+// the block must call each of these functions. When a function returns, `shared` may be reused.
 
 MONOLITH_DEVICE uint64_t block_min(uint64_t value, Shared& shared) {
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -174,8 +175,8 @@ MONOLITH_DEVICE uint64_t find_best(const Row& row, bool& finite, Shared& shared)
   return block_min(best, shared);
 }
 
-// Writes the task's logits with bias, bans and penalties applied to its `adjusted` row. Returns false if a logit is not
-// finite.
+// Applies bias, bans and penalties to the task's logits and writes the result to the task's `adjusted` row. Returns
+// false if a logit is not finite.
 MONOLITH_DEVICE bool adjust(const DeviceTask& task, int n_vocab, Shared& shared) {
   const int t = static_cast<int>(threadIdx.x);
   float* const row = task.adjusted;
@@ -211,14 +212,15 @@ MONOLITH_DEVICE bool adjust(const DeviceTask& task, int n_vocab, Shared& shared)
 
 // --- selection -----------------------------------------------------------------------------------
 
-// The part of a row that the selection has been narrowed down to: one bin per level so far.
+// The part of a row to which the selection has been narrowed down: one bin for each level so far.
 struct Part {
   int level = 0;
   int distance = 0;                  // The bin of level 0.
   uint32_t rank = 0, rank_mask = 0;  // The bins of levels 1 to 3.
   uint32_t id = 0, id_mask = 0;      // The bins of levels 4 and 5.
 
-  // Monotone in the logit. Weights are 0 at distances of 25 or more.
+  // The bin does not decrease as the logit decreases. The last bin contains all distances of about 25 or more, at which
+  // weights are 0.
   static MONOLITH_DEVICE int distance_of(float logit, const Scale& scale) {
     const float distance = (scale.max - logit) * scale.inverse_temperature * (kBins / 25.0f);
     return static_cast<int>(distance < kBins - 1 ? distance : kBins - 1);
@@ -275,7 +277,7 @@ MONOLITH_DEVICE void sort_keys(int n, Shared& shared) {
   }
 }
 
-// Adds `value` to a bin. Sums may be read only after all threads have added their values.
+// Adds `value` to bin `bin`. The sums may be read only after all threads have added their values.
 MONOLITH_DEVICE void add_to(Bins& bins, int bin, uint64_t value) {
   const auto low = static_cast<uint32_t>(value);
   const uint32_t before = atomicAdd(&bins.low[bin], low);
@@ -283,9 +285,9 @@ MONOLITH_DEVICE void add_to(Bins& bins, int bin, uint64_t value) {
   if (high != 0) atomicAdd(&bins.high[bin], high);
 }
 
-// Returns the token at which the running total over the tokens kept by `outer`, from best to worst, reaches a mark.
-// Without kWeighted each token counts 1 and the mark is `wanted`. With kWeighted each token counts its weight, and the
-// mark is the fraction `share` of the total weight, but at least one quantum.
+// Adds up the tokens kept by `outer`, from best to worst, and returns the token at which the total reaches a threshold.
+// Without kWeighted, each token counts as 1 and the threshold is `wanted`. With kWeighted, each token counts as its
+// weight, and the threshold is the fraction `share` of the total weight, but at least one quantum.
 template <bool kWeighted>
 MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer, int wanted, float share,
                            Shared& shared) {
@@ -312,7 +314,7 @@ MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer,
     });
     if (far != 0) atomicAdd(&shared.bins.count[kBins - 1], far);
     __syncthreads();
-    // Finds the bin that contains the mark. Each thread checks two bins.
+    // Finds the bin in which the total reaches the threshold. Each thread checks two bins.
     const auto sum_of = [&](int bin) {
       if (!kWeighted) return uint64_t{shared.bins.count[bin]};
       return uint64_t{shared.bins.high[bin]} << 32 | shared.bins.low[bin];
@@ -369,7 +371,8 @@ MONOLITH_DEVICE uint64_t high_of_product(uint64_t a, uint64_t b) {
   return a_high * b_high + (middle >> 32) + (other >> 32);
 }
 
-// Draws one of the tokens kept by `cut` whose weight is at least `least`.
+// Draws one of those tokens kept by `cut` whose weight is at least `least`, with probability proportional to its
+// weight.
 MONOLITH_DEVICE int draw(const Row& row, const Scale& scale, const Cut& cut, float least, uint64_t random,
                          Shared& shared) {
   const int t = static_cast<int>(threadIdx.x);
@@ -388,7 +391,7 @@ MONOLITH_DEVICE int draw(const Row& row, const Scale& scale, const Cut& cut, flo
     if (lane_id() == 0) shared.tiles[tile] = sum;
   }
   __syncthreads();
-  // Finds the tile with one thread per tile, and then the token with one thread per token.
+  // Finds the drawn tile, with one thread per tile, and then the drawn token, with one thread per token.
   uint64_t total;
   const uint64_t own = t < n_tiles ? shared.tiles[t] : 0;
   uint64_t before = block_sum_before(own, total, shared);

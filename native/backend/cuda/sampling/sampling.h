@@ -1,7 +1,7 @@
-// Sampling on the GPU: runs SampleTasks (sampling.h) with one block each, and produces the same bits as the host's
-// sampler. Weights are integer multiples of the quantum here, so sums are exact regardless of the order in which
-// threads add them. Histograms exclude all but a few tokens, and only these are sorted. The host computes the
-// logarithms of the logprobs, so that they have the same bits too.
+// Sampling on the GPU: runs each SampleTask (sampling.h) in one block and produces the same bits as the host's sampler.
+// On the device, weights are integer multiples of a quantum, so sums are exact regardless of the order in which threads
+// add them. Histograms exclude all but a few tokens, and only these are sorted. The host computes the logarithms of the
+// logprobs, so that these also have the same bits.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct DeviceTask {
 
 // The device's result, from which the host builds a SampleResult.
 struct DeviceResult {
-  // Total weight of all tokens at temperature 1. All members except `token` are set only if logprobs are wanted.
+  // Total weight of all tokens at temperature 1. All members except `token` are set only if logprobs are requested.
   uint64_t quanta;
   int32_t token;
   float logit, max;  // The chosen token's logit, and the largest logit.
@@ -50,7 +50,7 @@ struct DeviceResult {
   float top_logits[kMaxTopLogprobs];
 };
 
-// Largest vocabulary that one block can sample from.
+// Size of the largest vocabulary from which one block can sample.
 inline constexpr int kMaxSampled = 1 << 20;
 
 // `tasks` and `results` are in device memory.
@@ -66,8 +66,8 @@ class DeviceSampler {
   Status reserve(int n_vocab, int most_tasks);
   // Waits for the results. Throws std::runtime_error if the device has failed.
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results);
-  // sample() in two parts: begin() submits as many tasks as fit in one round, and end() waits for these tasks and runs
-  // the remaining ones.
+  // begin() and end() do the work of sample() in two steps: begin() submits as many tasks as fit in one round, and
+  // end() waits for these tasks and runs the remaining ones.
   void begin(int n_vocab, std::span<const SampleTask> tasks);
   void end(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results);
 

@@ -1,7 +1,7 @@
 // Hyper-connections (HyperConnections): several residual streams per token, the weights that each block uses to read
-// and write them, and the reads and writes themselves. One thread computes a token's weights in float64, as on the CPU.
-// Streams are read and written with one thread per column, in the order of the streams, so the result does not depend
-// on the rest of the batch.
+// and write them, and the reads and writes themselves. One thread computes the weights of a token in float64, as the
+// CPU backend does. Streams are read and written with one thread per column, in the order of the streams, so the result
+// does not depend on the rest of the batch.
 #pragma once
 
 #include "backend/backend.h"

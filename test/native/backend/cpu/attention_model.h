@@ -6,8 +6,8 @@
 
 namespace monolith {
 
-// Like OpKernels::attention_span. May be called only on processors that have CpuIsa::kAvx512. `scores`: whether scores
-// are computed with tiles too, as for Arithmetic::kFast.
+// Like OpKernels::attention_span. May be called only on processors that have CpuIsa::kAvx512. If `scores` is true,
+// scores are also computed with tiles, as with Arithmetic::kFast.
 void model_attention_span(const AttentionTile& tile, int span, float* states, bool scores);
 
 }  // namespace monolith

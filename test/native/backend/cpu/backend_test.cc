@@ -114,7 +114,8 @@ TEST(backend_rejects_bad_matrices) {
   CHECK(!(*backend)->reserve(INT32_MAX, INT64_MAX, 1, 1).ok());
 }
 
-// Memory for each weight type, relative to its size in the file. The memory plan relies on these ratios.
+// The memory that weights of each type take, relative to their size in the file. The memory plan relies on these
+// ratios.
 TEST(backend_matrix_bytes_stay_close_to_the_file) {
   auto backend = make_cpu_backend({.threads = 1, .isa = "plain"});
   REQUIRE(backend.ok());
@@ -123,7 +124,7 @@ TEST(backend_matrix_bytes_stay_close_to_the_file) {
     const double file =
         4096.0 * 2048 / static_cast<double>(traits.block_values) * static_cast<double>(traits.block_bytes);
     const double held = static_cast<double>((*backend)->matrix_bytes(type, 4096, 2048));
-    // 6-bit scales take one byte in memory.
+    // Each 6-bit scale takes one byte in memory.
     const bool six_bit_scales = type == TensorType::kQ3_K || type == TensorType::kQ4_K || type == TensorType::kQ5_K ||
                                 type == TensorType::kIQ4_XS;
     if (is_expanded_type(type) && type != TensorType::kTQ2_0) {

@@ -1,6 +1,6 @@
 // Tests compressed attention (blocks of positions pooled into rows, a sliding window and the indexer) and
-// hyper-connections. Results are compared with double precision and between instruction sets. They are bit-identical
-// regardless of how a sequence is divided into chunks.
+// hyper-connections. Results are compared with double precision and between instruction sets. Results must also be
+// bit-identical regardless of how a sequence is divided into chunks.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -80,7 +80,7 @@ TEST(compressed_attention_matches_double_with_any_chunks_and_instruction_set) {
       const std::vector<float> whole = run(s, CpuIsa::kPlain, 1, {}, false, type);
       double squares = 0;
       for (size_t i = 0; i < expected.size(); ++i) squares += std::pow(whole[i] - expected[i], 2);
-      // Not exact, because the indexer may decide a near-tie differently.
+      // Results need not be equal everywhere, because the indexer may decide a near tie differently.
       CHECK(std::sqrt(squares / static_cast<double>(expected.size())) < (type == KvType::kF16    ? 2e-2
                                                                          : type == KvType::kQ8_0 ? 1e-1
                                                                                                  : 5e-1));

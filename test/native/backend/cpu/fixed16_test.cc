@@ -1,6 +1,6 @@
 // Tests matrix products and attention in 16-bit integers. Results are compared with double precision, including at the
-// limits of the range. They are bit-identical regardless of how the work is divided. Skipped if the CPU has no 16-bit
-// integer dot products.
+// limits of the range. Results must also be bit-identical regardless of how the work is divided. Skipped if the CPU has
+// no 16-bit integer dot products.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -52,7 +52,7 @@ struct Products {
     }
     return out;
   }
-  // Returns the largest error, in standard deviations of a product.
+  // Returns the largest error of any output, relative to the root of the sum of the squares of the output's products.
   double error(const std::vector<float>& out) const {
     double most = 0;
     for (int row = 0; row < n_rows; ++row)

@@ -18,8 +18,8 @@ TEST(isa_plain_is_always_available_and_first) {
 }
 
 // /proc/cpuinfo lists the CPU features that the kernel detected and enabled, based on its own reading of CPUID or of
-// the ARM feature registers. An emulator may show the host's file, which does not have a feature line for the emulated
-// CPU.
+// the ARM feature registers. Under an emulator, the process may see the host's file, which has no feature line for the
+// emulated CPU.
 TEST(isa_agrees_with_the_operating_system) {
 #if defined(__aarch64__)
   const std::string key = "Features";

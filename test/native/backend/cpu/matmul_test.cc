@@ -1,5 +1,5 @@
 // Tests matrix products for every weight type with every instruction set. Results are compared with exact arithmetic.
-// They are bit-identical on every instruction set, in any batch and with any number of threads.
+// They must be bit-identical with every instruction set, in any batch and with any number of threads.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -31,7 +31,7 @@ struct Shape {
   int64_t rows, cols;
 };
 
-// The shapes have odd numbers of rows, and one or several panels. For float types, the numbers of columns are odd as
+// The shapes have odd numbers of rows, and one or several panels. For float types, some numbers of columns are odd as
 // well.
 std::vector<Shape> shapes_of(TensorType type) {
   switch (traits_of(type).block_values) {
@@ -243,7 +243,7 @@ TEST(matmul_large_products_equal_small_ones) {
 }
 
 // A group of targets with mixed types and sizes, with factors, bias, residual and strides. Each result is the same as
-// when the target is computed alone, and only the outputs are written.
+// when the target is computed alone, and no memory outside the outputs is written.
 TEST(matmul_groups_factors_bias_and_residual) {
   constexpr int64_t kCols = 512;
   for (CpuIsa isa : available_cpu_isas()) {
@@ -313,8 +313,8 @@ TEST(matmul_extreme_weights_do_not_saturate) {
       for (size_t i = 0; i < data.size(); ++i) {
         const int64_t at = static_cast<int64_t>(i) % traits.block_bytes;
         const bool scale = at >= scales.at && at < scales.at + scales.bytes;
-        // In row 3, the scales are filled too. 0x7f7f and 0xffff are NaN, and 0x8080 is subnormal, as is the power of
-        // two for exponent 0.
+        // In row 3, the scales are also filled with the same byte. 0x7f7f and 0xffff are NaN, and 0x8080 is subnormal,
+        // as is the power of two for exponent 0.
         const bool row3 = static_cast<int64_t>(i) / (shape.cols / traits.block_values * traits.block_bytes) == 3;
         if (!scale || row3) data[i] = static_cast<std::byte>(fill);
       }

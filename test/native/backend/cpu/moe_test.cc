@@ -27,7 +27,7 @@ std::vector<float> random_floats(int64_t count, uint64_t seed) {
   return values;
 }
 
-// An MoE layer's weights: all experts stacked for the backend, and each expert's weights separately.
+// The weights of an MoE layer, both in stacked matrices for the backend and separately for each expert.
 struct Experts {
   std::unique_ptr<Matrix> gate, up, down;
   struct One {
@@ -188,7 +188,7 @@ TEST(experts_may_apply_router_weights_to_their_input_and_lack_a_gate) {
 TEST(moe_results_do_not_depend_on_batch_threads_and_instruction_set) {
   const auto x = random_floats(kRows * kShape.n_embd, 6);
   auto logits = random_floats(kRows * kShape.n_experts, 7);
-  // Many tokens for one expert, so that several tiles are needed.
+  // Many tokens select the same expert, so that several tiles are needed.
   for (int row = 0; row < kRows; ++row) logits[row * kShape.n_experts + 4] += 1.0f;
   for (const TensorType type : {TensorType::kF16, TensorType::kQ4_0, TensorType::kQ6_K}) {
     std::vector<float> first;
@@ -272,7 +272,7 @@ TEST(nan_logits_affect_only_their_own_row) {
   }
 }
 
-// All sigmoids are close to 0, so the weights are computed from tiny numbers.
+// All sigmoid scores are close to 0, so the routing weights are computed from tiny numbers.
 TEST(scores_near_zero_still_give_weights) {
   const auto backend = backend_for(available_cpu_isas().back(), 1);
   REQUIRE(backend != nullptr);

@@ -1,5 +1,5 @@
 // Tests the LoRA kernels on the CPU. Results must be close to results in double precision, and must have the same bits
-// with every instruction set and for each row alone.
+// with every instruction set and when each row is computed alone.
 #include <cmath>
 #include <cstring>
 #include <random>

@@ -1,6 +1,6 @@
-// Tests attention and the KV cache. Results are compared with double precision. They are bit-identical on every
-// instruction set and for any chunks, pages and threads. Pages initially contain NaN, which an earlier request may have
-// left there.
+// Tests attention and the KV cache. Results are compared with double precision. They must be bit-identical with every
+// instruction set and for any division into chunks, any pages and any number of threads. Pages initially contain NaN,
+// which an earlier request may have left there.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -63,7 +63,7 @@ struct Setup {
   const float* sinks = nullptr;
   bool chunked = false;
   int seen_begin = 0, seen_end = 0;  // Tokens that attend to each other bidirectionally.
-  // RoPE positions of all tokens. If empty, the RoPE positions are the tokens' positions in the sequence.
+  // RoPE positions of all tokens. If the list is empty, each token's RoPE position is its position in the sequence.
   std::vector<RopePosition> rope_positions = {};
   Arithmetic arithmetic = Arithmetic::kProduction;
 };
@@ -82,7 +82,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     check::fail(__FILE__, __LINE__, cache.error().message);
     return {};
   }
-  // Fills the KV cache with 0xff bytes, which are NaN in both types.
+  // Fills the KV cache with 0xff bytes, which are NaN both as binary16 and as binary32.
   std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);
   std::vector<int32_t> pages(n_pages_used);
   for (int i = 0; i < n_pages_used; ++i)  // Pages in descending order, with gaps between them.
@@ -192,8 +192,8 @@ void round_to_packed(std::vector<double>& x, int zero) {
   }
 }
 
-// Attention by its definition, in double precision. Keys and values are rounded as in the KV cache, and queries as in
-// the kernel's products; `unrounded` skips all rounding.
+// Computes attention by its definition, in double precision. Keys and values are rounded as in the KV cache, and
+// queries as in the kernel's dot products. If `unrounded` is true, nothing is rounded.
 std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope, int window = 0,
                           double soft_cap = 0, bool unrounded = false, const std::vector<float>& sinks = {},
                           bool chunked = false, int seen_begin = 0, int seen_end = 0,
@@ -247,7 +247,7 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
   return out;
 }
 
-// Reports the element with the largest error. NaN counts as the largest error.
+// Compares all elements and reports the one with the largest error. An error of NaN counts as the largest.
 void check_close(const std::vector<float>& got, const std::vector<double>& expected, double tolerance, int64_t row_size,
                  const std::string& what) {
   REQUIRE(got.size() == expected.size());
@@ -277,8 +277,8 @@ void check_same_bits(const std::vector<float>& got, const std::vector<float>& ex
 
 // Scores and sums are chains of float operations on values of order 1, with a score error of about sqrt(head_dim) *
 // 2^-24 * |score|. The error of the weighted mean is then at most a few times as large. In binary16, the stored key is
-// rounded from a float rotation, so about one in 2^13 keys is rounded to the other neighbor, which is 2^-11 away. In 8
-// bits, the other neighbor is 2^-6 away. In 5 bits it is 2^-3 away, and in 4 bits 2^-2.
+// rounded from a float rotation, so about one in 2^13 keys is rounded to the adjacent binary16 number, which is 2^-11
+// away. With 8 bits, the adjacent number is 2^-6 away, with 5 bits 2^-3, and with 4 bits 2^-2.
 double tolerance_of(const Shape& shape) {
   if (shape.type == KvType::kQ4_0) return 8e-2;
   if (shape.type == KvType::kQ5_0) return 5e-2;
@@ -310,9 +310,9 @@ TEST(attention_matches_the_definition_in_double) {
   }
 }
 
-// If a tile has enough queries, Arithmetic::kFast splits factors into two bfloat16 numbers, or computes the scores of
-// wide heads in another order. Covers several spans, incomplete pages, windows, chunks, sinks, soft caps, and segments
-// of any length. Unused memory is filled with NaN.
+// Compares Arithmetic::kFast with the default arithmetic. If a tile has enough queries, kFast splits each factor into
+// two bfloat16 numbers, or sums the scores of wide heads in another order. Covers several spans, incomplete pages,
+// windows, chunks, sinks, soft caps, and segments of any length. Unused memory is filled with NaN.
 TEST(fast_attention_is_close_to_production) {
   if (!cpu_has(CpuIsa::kAmx)) return check::skip("this processor has no AMX");
   const float sinks[] = {0.5f, -1.0f, 0.0f, 2.0f, 1.0f, 0.25f, -0.5f, 0.75f};
@@ -342,7 +342,8 @@ TEST(fast_attention_is_close_to_production) {
   }
 }
 
-// Compares 8-bit pages with arithmetic that does not round at all: the error is a few hundredths for values of order 1.
+// Compares attention over 8-bit pages with attention in double precision over unrounded keys and values: the error is a
+// few hundredths for values of order 1.
 TEST(attention_over_8_bit_pages_stays_close_to_unrounded_keys_and_values) {
   const Shape shape = {8, 2, 128, KvType::kQ8_0};
   const auto frequency = frequencies(128);
@@ -358,7 +359,8 @@ TEST(attention_over_8_bit_pages_stays_close_to_unrounded_keys_and_values) {
   check_close(got, expected, 0.1, 8 * 128, "8 bits");
 }
 
-// Half the bytes of binary16 plus the scales, which take one byte in 17.
+// An 8-bit page takes half as many bytes as a binary16 page, plus the scales, which are one byte in 17 of the 8-bit
+// page.
 TEST(an_8_bit_page_takes_just_over_half_the_memory) {
   for (const int head_dim : {64, 80, 128, 256}) {
     const size_t half = CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, head_dim, 100, KvType::kF16));
@@ -367,8 +369,9 @@ TEST(an_8_bit_page_takes_just_over_half_the_memory) {
   }
 }
 
-// Compares each type with arithmetic that does not round at all. As in many models, a few dimensions are much larger
-// than the others. Without the rotation, the errors would be about twice as large.
+// Compares attention over pages of each packed type with attention in double precision over unrounded keys and values.
+// As in many models, a few dimensions are much larger than the others. Without the rotation, the errors would be about
+// twice as large.
 TEST(packed_pages_stay_close_to_unrounded_keys_and_values) {
   for (const auto& [type, most] : {std::pair{KvType::kQ5_0, 0.085}, {KvType::kQ4_0, 0.17}})
     for (const int dim : {64, 128}) {
@@ -405,10 +408,11 @@ TEST(packed_pages_take_4_and_a_half_or_5_and_a_half_bits_per_number) {
   }
 }
 
-// Wide heads store 16-bit integers with scales instead of binary16. The error of a head's result may be at most 1.5
-// times the error with binary16 keys and values and with unrounded queries and sums. The error reaches this bound if
-// attention is spread over all positions, and is smaller otherwise. It is three times as large if one key dimension is
-// thirty times as large as the others: the other dimensions then keep fewer bits, whereas binary16 loses nothing.
+// For wide heads, pages store 16-bit integers with scales instead of binary16 numbers. The error of a head's result may
+// be at most 1.5 times the error with binary16 keys and values and with unrounded queries and sums. The error reaches
+// this bound if attention is spread over all positions, and is smaller otherwise. It is three times as large if one key
+// dimension is thirty times as large as the others: the other dimensions then keep fewer bits, whereas binary16 loses
+// nothing.
 TEST(wide_heads_are_as_precise_as_binary16) {
   constexpr int kRows = 600, kHeads = 8;
   for (const int dim : {128, 256})
@@ -465,7 +469,7 @@ TEST(wide_heads_are_as_precise_as_binary16) {
     }
 }
 
-// The largest possible sums: every number and weight has its maximum magnitude, with both signs.
+// Tests the largest possible sums: every number and weight has its maximum magnitude, with both signs.
 TEST(sums_of_wide_heads_never_overflow) {
   for (const CpuIsa isa : available_cpu_isas())
     for (const float sign : {1.0f, -1.0f}) {
@@ -479,7 +483,7 @@ TEST(sums_of_wide_heads_never_overflow) {
     }
 }
 
-// Two bytes per number, plus four bytes per row and per 256 numbers.
+// Two bytes per number, plus a scale of four bytes for each block of 256 numbers in a row.
 TEST(pages_of_wide_heads_have_a_scale_per_256_numbers) {
   CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, 128, 100, KvType::kF16)),
            size_t{2 * 2 * 3 * 100 * 16 * (128 * 2 + 4)});
@@ -489,7 +493,7 @@ TEST(pages_of_wide_heads_have_a_scale_per_256_numbers) {
            size_t{2 * 100 * 16 * 112 * 2});
 }
 
-// Zeros, values that are too small or too large for the scale, NaN and infinity.
+// Tests zeros, values that are too small or too large for the scale, NaN and infinity.
 TEST(quantizing_to_8_bits_is_correct_at_the_limits) {
   for (const CpuIsa isa : available_cpu_isas()) {
     const OpKernels& kernels = op_kernels(isa);
@@ -550,9 +554,9 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
                 std::string(cpu_isa_name(isa)));
 }
 
-// A span of tokens with bidirectional attention: within a page, across pages and across spans of the attention kernel.
-// The sliding window limits only how far back the tokens attend. Results are bit-identical regardless of how the tokens
-// before and after the span are divided into chunks.
+// Tests a span of tokens with bidirectional attention that lies within a page, extends across pages, or extends across
+// spans of the attention kernel. The sliding window limits only how far back the tokens attend. Results are
+// bit-identical regardless of how the tokens before and after the span are divided into chunks.
 TEST(bidirectional_attention_matches_the_definition_in_double) {
   for (const Shape& shape :
        {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16}, Shape{4, 1, 48, KvType::kQ8_0},
@@ -587,7 +591,8 @@ TEST(bidirectional_attention_matches_the_definition_in_double) {
   }
 }
 
-// M-RoPE: each pair is rotated by one of three positions, which can differ from the token's position in the sequence.
+// Tests M-RoPE: each pair is rotated by one of three positions, which can differ from the token's position in the
+// sequence.
 TEST(mrope_rotates_by_three_positions) {
   const Shape shape = {4, 2, 32, KvType::kF32};
   const auto frequency = frequencies(32);
@@ -621,7 +626,8 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
       const float soft_cap = window == 5 || window == 300 ? 1.5f : 0.0f;
       const auto expected = exact(shape, rows, rope, window, soft_cap);
       for (const CpuIsa isa : available_cpu_isas()) {
-        // The portable kernels are slow; another test compares them with the other kernels.
+        // The portable kernels are slow, so they run only with small windows. Another test compares them with the other
+        // kernels.
         if (isa == CpuIsa::kPlain && window > 39) continue;
         check_close(run(shape, rows, rope, {.isa = isa, .threads = 2, .window = window, .soft_cap = soft_cap}),
                     expected, tolerance_of(shape), int64_t{shape.n_heads} * shape.head_dim,
@@ -631,8 +637,8 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
   }
 }
 
-// Attention sinks below, among and above the scores, and far below and far above all of them. Tested over several
-// spans of the attention kernel, both in one call and in chunks that are merged.
+// Tests attention sinks below, among and above the scores, and far below and far above all of them, over several spans
+// of the attention kernel, both in one call and in chunks that are merged.
 TEST(attention_sinks_match_the_definition_in_double) {
   const Shape shape = {6, 2, 48, KvType::kF32};
   const auto frequency = frequencies(shape.head_dim);
@@ -708,7 +714,8 @@ TEST(attention_gives_the_same_bits_on_every_instruction_set) {
   for (const Shape& shape : kShapes) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
-    // The portable kernels are slow, so only one shape extends past the first span; the other shapes test the tiles.
+    // The portable kernels are slow, so with them only one shape has a sequence that extends past the first span; the
+    // other shapes test the tiles.
     const Rows rows = random_rows(shape, shape.head_dim == 80 ? 290 : 37, 11);
     const auto expected = run(shape, rows, rope, {.isa = CpuIsa::kPlain, .threads = 2});
     for (const CpuIsa isa : available_cpu_isas())
@@ -726,7 +733,7 @@ TEST(attention_does_not_depend_on_chunks_pages_and_threads) {
         Shape{8, 1, 64, KvType::kQ4_0}, Shape{3, 3, 80, KvType::kQ5_0}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kAdjacentPairs, shape.head_dim, frequency.data(), 1.0f};
-    // Long enough for two or three spans of the attention kernel.
+    // The sequence is long enough for two or three spans of the attention kernel.
     const Rows rows = random_rows(shape, shape.n_heads == 3 ? 531 : 275, 5);
     const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
     const auto expected = run(shape, rows, rope, {.isa = isa});

@@ -1,6 +1,6 @@
 // Tests attention over 16-bit integers with AMX tiles, on a model of the tile unit and, if the processor has one, on
-// the tile unit itself. Default arithmetic produces the same bits as vector instructions. Arithmetic::kFast is at least
-// as precise.
+// the tile unit itself. With the default arithmetic, tiles produce the same bits as vector instructions. With
+// Arithmetic::kFast, they are at least as precise.
 #include "backend/cpu/ops/kernels.h"
 
 #if defined(__x86_64__)
@@ -119,7 +119,7 @@ class Problem {
     std::fill_n(limits, kTileQueries, kPositions);
   }
 
-  // Returns the states after one span. States of queries that attend to none of its positions are zero.
+  // Returns the states after one span. The states of queries that attend to no position of the span are zero.
   std::vector<float> states(void (*attend)(const AttentionTile&, int, float*), int span) {
     const int64_t floats = attention_state_floats(tile.value_dim);
     std::vector<float> memory(static_cast<size_t>(kTileQueries * floats) + 16, 0.0f);
@@ -214,8 +214,7 @@ void check_all_spans(const Unit& unit, Problem& problem, const std::string& what
 
 }  // namespace
 
-// Covers all numbers of queries, and queries that attend to all positions, to ranges with any start and end, and to
-// windows.
+// Covers all numbers of queries. The queries attend to all positions, to ranges with any start and end, or to windows.
 TEST(attention_in_tiles_gives_the_bits_of_vector_instructions) {
   const auto found = units();
   if (skip_without(found)) return;
@@ -265,7 +264,7 @@ TEST(attention_in_tiles_gives_the_bits_of_vector_instructions_for_nan_and_zeros)
     }
 }
 
-// Rows that no query attends to may contain anything, even in pages that queries attend to.
+// Rows to which no query attends may contain anything, even in pages to other rows of which queries attend.
 TEST(attention_in_tiles_does_not_depend_on_other_rows) {
   const auto found = units();
   if (skip_without(found)) return;
@@ -285,7 +284,7 @@ TEST(attention_in_tiles_does_not_depend_on_other_rows) {
       }
 }
 
-// Compares results of one span with the same integers in double precision.
+// Compares the results of one span with results computed from the same integers in double precision.
 TEST(fast_attention_in_tiles_is_as_precise_as_vector_instructions) {
   const auto found = units();
   if (skip_without(found)) return;

@@ -1,6 +1,7 @@
 // Tests MLA, in which all heads share latent rows that serve as both keys and values. Results are compared with double
-// precision. They are bit-identical on every instruction set and for any chunks, pages and threads. Also tests batched
-// matrix products with one matrix per head, and keys and values of different sizes.
+// precision. They must be bit-identical with every instruction set and for any division into chunks, any pages and any
+// number of threads. Also tests batched matrix products with one matrix per head, and keys and values of different
+// sizes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -204,7 +205,8 @@ TEST(mla_matches_the_definition_in_double) {
     const RopeParams rope = rope_of(shape, frequency);
     const Rows rows = random_rows(shape, shape.row > 100 ? 40 : 75, 7);
     const auto expected = exact(shape, rows, rope);
-    // A number stored with fewer bits may be rounded to the other neighbor, because the rotation is computed in float.
+    // A number that is stored with fewer bits than a float may be rounded to the adjacent value, because the RoPE
+    // rotation is computed in float.
     const double tolerance = is_packed(shape.type)         ? 1e-1
                              : shape.type == KvType::kQ8_0 ? 2e-2
                              : shape.type == KvType::kF32  ? 2e-5
@@ -246,8 +248,8 @@ TEST(mla_does_not_depend_on_instruction_set_chunks_pages_and_threads) {
   }
 }
 
-// Latents are stored as 16-bit integers with scales instead of binary16. The error of the result may be at most 1.5
-// times the error with binary16 latents and everything else in float. The error reaches this bound if attention is
+// Latents are stored as 16-bit integers with scales instead of binary16 numbers. The error of the result may be at most
+// 1.5 times the error with binary16 latents and everything else in float. The error reaches this bound if attention is
 // spread over all positions, and is smaller otherwise.
 TEST(latents_of_16_bits_are_as_precise_as_binary16) {
   const Shape shape{16, 576, 512, KvType::kF16};
@@ -304,7 +306,7 @@ TEST(latents_of_16_bits_are_as_precise_as_binary16) {
   }
 }
 
-// The largest possible sums: every number and weight has its maximum magnitude, with both signs.
+// Tests the largest possible sums: every number and weight has its maximum magnitude, with both signs.
 TEST(sums_of_latents_never_overflow) {
   for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kQ4_0, KvType::kQ5_0})
     for (const CpuIsa isa : available_cpu_isas())
@@ -353,7 +355,7 @@ TEST(nan_latents_affect_only_tokens_that_attend_to_them) {
 // For each position, a page stores one latent row and nothing else.
 TEST(latents_are_stored_once) {
   KvShape shape{{{StateKind::kLatents, 1, 576, 512, 0}}, 10, KvType::kF16};
-  // Two bytes per number, plus one scale per 256 numbers.
+  // Two bytes per number, plus a scale of four bytes for each block of 256 numbers in a row.
   CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 * 2 + 3 * 4)});
   shape.type = KvType::kQ8_0;
   CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 + 18 * 2)});
@@ -510,7 +512,7 @@ TEST(batched_matmul_equals_the_matmul_of_each_head) {
 
 // Sparse attention: each token selects positions by the sum of the indexer's scores over its heads, and attends to
 // these positions as if the sequence consisted only of them. A token with at most top-k positions attends to all of
-// them. Tested with every instruction set, and with various chunks and numbers of threads.
+// them. Tested with every instruction set, with various divisions into chunks, and with various numbers of threads.
 TEST(sparse_attention_uses_the_selected_latents) {
   constexpr int kRow = 82, kValue = 48, kHeads = 5, kIndexHeads = 37, kIndexDim = 32, kMax = 20, kRows = 60;
   std::mt19937 random(3);

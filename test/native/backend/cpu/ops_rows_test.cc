@@ -403,8 +403,8 @@ TEST(gelu_multiply_matches_double_and_every_instruction_set) {
     CpuBackend ops(isa, 3);
     std::vector<float> out(gate.size());
     ops.gated(Activation::kGelu, gate.data(), up.data(), RowCount::fixed(1), dim, out.data());
-    // exp(-2u) with a rounded u has an error of 2u / 2^24, which affects both the product and its factor. Where that
-    // error is large, the result is small.
+    // Because u is rounded, exp(-2u) has a relative error of about 2u / 2^24. Where this error is large, the result
+    // itself is small.
     for (size_t i = 0; i < out.size(); ++i)
       CHECK(std::abs(out[i] - expected[i]) <=
             0x1p-22 * std::abs(expected[i]) + 0x1p-23 * std::abs(up[i]) * std::abs(gate[i]));

@@ -1,5 +1,5 @@
-// Tests the packing of activations: the format is the one in kernels.h, and the bytes are the same on every instruction
-// set.
+// Tests the packing of activations: the format is the one described in kernels.h, and the bytes are the same with every
+// instruction set.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -29,7 +29,8 @@ std::vector<ActivationBlock> pack(CpuIsa isa, const std::vector<float>& x, size_
   return lines;
 }
 
-// Values of many magnitudes, ties between two integers, and blocks without a usable value.
+// Returns values of many magnitudes, values halfway between two integers, and blocks whose values are all too small or
+// not finite.
 std::vector<float> awkward_values() {
   std::vector<float> x;
   Random random(1);
@@ -116,7 +117,7 @@ TEST(quantize_floats_pads_the_last_line) {
       std::vector<float> x(static_cast<size_t>(cols));
       for (int64_t i = 0; i < cols; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i + 1);
       const int64_t n = lines_per_row(ActivationKind::kF32, cols);
-      // Memory for two lines per row. The element type has the required alignment.
+      // Memory for two lines per packed line: one in use and one gap. The element type is used only for its alignment.
       std::vector<ActivationBlock> lines(static_cast<size_t>(2 * n));
       std::memset(static_cast<void*>(lines.data()), 0x5a, lines.size() * kLineBytes);
       matmul_kernels(isa).pack[static_cast<int>(ActivationKind::kF32)](

@@ -1,5 +1,5 @@
 // Tests the causal convolution and the delta rule. Results are compared with double precision and between instruction
-// sets. They are bit-identical for any chunks of a sequence and any state slots.
+// sets. They must be bit-identical for any division of a sequence into chunks and for any state slots.
 #include <algorithm>
 #include <cstring>
 #include <span>

@@ -1,5 +1,5 @@
 // Tests the state-space recurrences of Mamba-2 and Mamba. Results are compared with double precision and between
-// instruction sets. They are bit-identical for any chunks of a sequence and any state slots.
+// instruction sets. They must be bit-identical for any division of a sequence into chunks and for any state slots.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

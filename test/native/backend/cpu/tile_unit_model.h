@@ -57,7 +57,8 @@ struct ModelUnit {
   static void zero() {
     std::memset(tile(kTile).data, 0, sizeof tile(kTile).data);
   }
-  // Calls add(sum, a, b) for each element of the sum. a: the row's bytes; b: the lane's bytes in each weight row.
+  // Calls add(element, a, b, lane) for each element of the sum tile. `a` points to the bytes of the element's row in
+  // tile `rows`, and `b` is tile `weights`.
   template <typename Number, typename Add>
   static void each_sum(int sum, int rows, int weights, Add&& add) {
     Tile &c = tile(sum), &a = tile(rows), &b = tile(weights);

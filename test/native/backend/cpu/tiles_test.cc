@@ -1,5 +1,6 @@
 // Tests the tile kernels on a model of the tile unit and, if the processor has one, on the tile unit itself. Results of
-// kAmxTiles are bit-identical to the plain kernels. Results of kAmxFastTiles are as precise as their rounding permits.
+// kAmxTiles are bit-identical to those of the plain kernels. Results of kAmxFastTiles are as precise as their rounding
+// permits.
 #include "backend/cpu/matmul/tiles.h"
 
 #if defined(__x86_64__)
@@ -30,7 +31,7 @@ struct Unit {
   const char* name;
   TileKernels exact, fast;
 };
-// Returns the kernels of each available unit, for any number of rows.
+// Returns the kernels of each available unit, without the lower limit on the number of rows.
 std::vector<Unit> units() {
   std::vector<Unit> found;
   if (cpu_has_avx512_bf16()) found.push_back({"model", kModelTiles, kModelFastTiles});
@@ -39,7 +40,7 @@ std::vector<Unit> units() {
   return found;
 }
 
-// Returns the AVX-512 kernels, with their tile kernels replaced by these. `fast` may be null.
+// Returns the AVX-512 kernels, with their tile kernels replaced by the given ones. `fast` may be null.
 MatmulKernels kernels_with(const TileKernels& exact, const TileKernels* fast) {
   MatmulKernels kernels = matmul_kernels(CpuIsa::kAvx512);
   kernels.tiles = &exact;
@@ -136,7 +137,7 @@ TEST(tiles_give_the_bits_of_the_plain_kernels) {
   }
 }
 
-// A file may contain any bits: codes at their limits, and scales that are huge, infinite, NaN or subnormal.
+// A file may contain any bits. Tests codes at their limits, and scales that are huge, infinite, NaN or subnormal.
 TEST(tiles_give_the_bits_of_the_plain_kernels_for_extreme_weights) {
   const auto found = units();
   if (skip_without(found)) return;
@@ -172,7 +173,8 @@ TEST(tiles_give_the_bits_of_the_plain_kernels_for_extreme_weights) {
   }
 }
 
-// Several targets in a call, with factors, bias, old output and strides. Only the outputs are written.
+// Tests a call with several targets, with factors, bias, old output and strides. No memory outside the outputs is
+// written.
 TEST(tiles_apply_factors_bias_and_old_output) {
   const auto found = units();
   if (skip_without(found)) return;
@@ -259,8 +261,8 @@ TEST(fast_tiles_are_as_precise_as_bfloat16) {
   }
 }
 
-// Rounding a NaN must not turn it into a number, regardless of the NaN's bits. Each type has scales and, if any,
-// minima.
+// Rounding a NaN must not turn it into a number, regardless of the NaN's bits. Tests the scales of each type and, if it
+// has any, the minima.
 TEST(fast_tiles_keep_nan_weights) {
   const auto found = units();
   if (skip_without(found)) return;

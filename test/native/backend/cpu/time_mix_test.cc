@@ -1,5 +1,5 @@
 // Tests RWKV's token shift and time mixing. Results are compared with double precision and between instruction sets.
-// They are bit-identical for any chunks of a sequence and any state slots.
+// They must be bit-identical for any division of a sequence into chunks and for any state slots.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

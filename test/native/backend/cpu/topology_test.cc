@@ -70,7 +70,7 @@ std::vector<std::pair<int, int>> threads_of(const ThreadPlacement& placement) {
 }
 using Threads = std::vector<std::pair<int, int>>;
 
-// `threads`: number of threads for each node. The threads may run on all of this machine's processors.
+// Returns a placement with threads[k] threads on node k. The threads may run on all of this machine's processors.
 ThreadPlacement placement_of(const std::vector<int>& threads) {
   ThreadPlacement placement;
   for (size_t node = 0; node < threads.size(); ++node)
@@ -117,7 +117,7 @@ TEST(the_topology_lists_cores_and_their_nodes) {
     CHECK((two.cores[i].cpus == std::vector<int>{static_cast<int>(i), static_cast<int>(i + 8)}));
   }
   CHECK_EQ(System(1, 6).read().cores.size(), size_t{6});
-  // A process that may use only some hardware threads of the second node.
+  // Tests a process that may use only some hardware threads of the second node.
   const CpuTopology some = System(2, 4, 2).read({5, 6, 13});
   REQUIRE(some.cores.size() == 2);
   CHECK(some.cores[0].node == 1 && (some.cores[0].cpus == std::vector<int>{5, 13}));
@@ -154,7 +154,7 @@ TEST(threads_are_not_bound_unless_every_node_with_memory_has_one) {
   CHECK(place_threads(two.read(), 1).nodes.empty());
   CHECK(place_threads(two.read({0, 1, 2}), 3).nodes.empty());
   CHECK(place_threads(System(4, 4).read(), 3).nodes.empty());
-  // The second node has processors but no memory, as on some machines with memory on one socket only.
+  // The second node has processors but no memory, as on machines on which only one socket has memory.
   two.write("node/has_memory", "0");
   CHECK(place_threads(two.read(), 8).nodes.empty());
   // A third node has memory but no processors.

@@ -1,6 +1,6 @@
 // Tests variants of attention on the CUDA backend: MLA, values that differ in size from keys, chunked attention, and
-// queries scaled by position. Results are compared with the definition in double precision. They are bit-identical for
-// any chunks of a sequence, any other sequences in the step, and any order of threads.
+// queries scaled by position. Results are compared with the definition in double precision. They must be bit-identical
+// for any division of a sequence into chunks, any other sequences in the step, and any order of threads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -75,8 +75,8 @@ std::vector<Segment> pieces(int n, int most, const Span& span, const int32_t* pa
   return segments;
 }
 
-// Returns the attention output of a token at `position` for keys [n][key] and values [n][value], following the
-// definition.
+// Computes, by the definition, the attention output of the token at `position`. Keys have the shape [n][key], and
+// values [n][value].
 std::vector<double> attend(const std::vector<double>& q, int position, const Span& span,
                            const std::vector<std::vector<double>>& keys, const std::vector<std::vector<double>>& values,
                            const AttentionParams& params) {
@@ -103,7 +103,8 @@ std::vector<double> attend(const std::vector<double>& q, int position, const Spa
   return out;
 }
 
-// How a sequence is computed: its chunks, whether another sequence shares the step, and the order in which threads run.
+// How a sequence is computed: its division into chunks, whether another sequence is in the same step, and the order in
+// which threads run.
 struct Way {
   int piece;
   bool company;
@@ -367,8 +368,8 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
        64,
        KvType::kF16,
        {.scale = 0.1f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
-      // An image, computed with the scalar kernel and with tensor cores. It has fewer tokens than a tile, and the
-      // sliding window starts within the image.
+      // Tests the tokens of an image, with the scalar kernel and with tensor cores. The image has fewer tokens than a
+      // tile, and the sliding window starts within it.
       {40, 40, KvType::kF32, {.scale = 0.2f}, {10, 37}},
       {64, 64, KvType::kF16, {.scale = 0.1f}, {7, 47}},
       {64, 64, KvType::kF16, {.scale = 0.1f, .window = 8}, {21, 33}},

@@ -37,7 +37,7 @@ std::unique_ptr<Runtime> open_runtime() {
 }
 
 bool is_emulated(const Runtime& runtime) { return runtime.device().driver == "none"; }
-// Returns the path of the library to load; empty on a GPU, for the installed library.
+// Returns the path of the library to load. On a GPU, the path is empty, which selects the installed library.
 std::string path_for(const Runtime& runtime) { return is_emulated(runtime) ? MONOLITH_FAKE_CUBLASLT : ""; }
 
 fake_cublaslt::Control& control() {
@@ -101,7 +101,7 @@ TEST(cublaslt_serves_wide_products_of_bfloat16) {
   CHECK(library_serves(Format::kBf16, 4096, 4096, kLibraryColumns));
   CHECK(!library_serves(Format::kBf16, 4096, 4096, kLibraryColumns - 1));
   CHECK(!library_serves(Format::kBf16, 16, 4096, 8192));
-  // Binary16 activations have their own scales, so cuBLASLt is not used.
+  // Each column of binary16 activations has its own scale, so cuBLASLt is not used.
   CHECK(!library_serves(Format::kF16, 4096, 4096, 8192));
   CHECK(!library_serves(Format::kQuant, 4096, 4096, 8192));
 }
@@ -131,8 +131,8 @@ TEST(cublaslt_weights_are_unpacked_row_by_row) {
 
 TEST(cublaslt_matmul_is_correct) {
   const auto runtime = open_runtime();
-  // The product is computed as a whole if there is space for all rows of the unpacked weights, or in parts if there is
-  // space for only 64.
+  // With room for all rows of the unpacked weights, the product is computed as a whole; with room for only 64 rows, it
+  // is computed in parts.
   for (const size_t bytes : {DenseLibrary::kWeightBytes, size_t{64} * 256 * sizeof(uint16_t)}) {
     auto library = DenseLibrary::open(*runtime, path_for(*runtime), bytes);
     if (!library && !is_emulated(*runtime)) return check::skip(library.error().message);

@@ -64,7 +64,7 @@ class Bench {
       for (int p = 0; p < length; p += kPageTokens) s.pages.push_back(numbers[next++]);
       sequences_.push_back(std::move(s));
     }
-    // Fills the pages with 0xff bytes, so that unwritten memory reads as NaN.
+    // Fills the pages with 0xff bytes, so that memory that has not been written yet contains NaN.
     runtime_->fill(cache_->view(0).data + kSparePage * cache_->view(0).page_bytes, 0xff, cache_->bytes);
     tables_ = std::make_unique<StepTables>(*runtime_);
     tables_->set_kv_heads(shape.n_kv_heads);
@@ -90,7 +90,7 @@ class Bench {
   int64_t row_values() const { return int64_t{n_heads()} * shape_.dim; }
   const Sequence& sequence(int i) const { return sequences_[static_cast<size_t>(i)]; }
 
-  // Runs attention for a step that consists of these chunks, in this order. Returns [token][head][dim].
+  // Runs attention for a step that consists of the given chunks, in this order. Returns [token][head][dim].
   std::vector<float> run(const std::vector<Piece>& pieces, int padded_rows = 0) {
     std::vector<Segment> segments;
     std::vector<int32_t> tokens;
@@ -319,7 +319,7 @@ TEST(cuda_attention_is_correct_and_does_not_depend_on_chunks) {
       {2, 1, 96, {.scale = 0.1f, .window = 0, .soft_cap = 2.0f}, false, KvType::kQ8_0},
       {2, 1, 128, {.scale = 0.09f, .window = 133}, true, KvType::kQ8_0},
       {2, 1, 256, {.scale = 0.0625f}, true, KvType::kQ8_0},
-      // Shapes that use the scalar attention kernel.
+      // Tests shapes for which the scalar attention kernel is used.
       {1, 2, 50, {.scale = 0.14f, .window = 40}, true},
       {1, 1, 64, {.scale = 0.125f}, true, KvType::kF32},
       {2, 1, 50, {.scale = 0.14f, .window = 40, .soft_cap = 2.0f}, true, KvType::kFp8},
@@ -379,7 +379,7 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
     check_rows({3, 0, 5, 6, 7}, 0);                  // Splits by groups of chunks, one worker per group.
     check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);  // Does not split a token's attention.
     // The step is captured with short sequences and replayed with long ones, whose chunks are distributed differently.
-    // In both cases, some token is split.
+    // In both cases, the attention of at least one token is split.
     bench.record({{0, 3, 1}, {4, 128, 1}, {2, 17, 1}}, 4);
     check_rows({0, 1, 2}, 4);
     check_rows({3, 7, 9}, 4);
@@ -418,7 +418,7 @@ TEST(cuda_attention_kernel_choice_and_work_shares) {
 TEST(cuda_attention_work_covers_every_row_once) {
   CHECK(split_for(8, 8, 1024) == RowSplit::kWhole);
   CHECK(split_for(8, 7, 1024) == RowSplit::kChunks);
-  // Not split: there is no room for partial results, and there is only one group.
+  // Not split: there is not enough room for one partial result per chunk, and there is only one group.
   CHECK(split_for(8, 7, 7) == RowSplit::kWhole);
   CHECK(split_for(40, 16, 1024) == RowSplit::kGroups);
   CHECK(split_for(40, 15, 1024) == RowSplit::kChunks);

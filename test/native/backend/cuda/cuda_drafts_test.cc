@@ -21,7 +21,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// A model file and, if used, the file of an EAGLE-3 head.
+// A model file and, if the test uses an EAGLE-3 head, the file of the head.
 struct Files {
   Bytes image, head_image;
   std::unique_ptr<const GgufFile> file, head;
@@ -94,8 +94,8 @@ double furthest(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::isfinite(most) ? most / scale : INFINITY;
 }
 
-// Covers layers with every kind of memory: recurrent state, latents, sliding windows and experts. Also covers hidden
-// states before and after the final norm, several MTP levels, and EAGLE-3 heads with one and with several page tables.
+// Covers layers with recurrent state, latents, sliding windows and experts. Also covers hidden states before and after
+// the final norm, several MTP levels, and EAGLE-3 heads with one and with several page tables.
 constexpr Drafter kDrafters[] = {
     {"qwen35.f16", 1},  {"deepseek2-v3.q8_0", 1}, {"exaone-moe.q8_0", 1}, {"mimo2.q8_0", 3},
     {"step35.q8_0", 2}, {"llama.q8_0"},           {"qwen35.f16"},         {"mimo2.q8_0"}};
@@ -129,8 +129,8 @@ TEST(cuda_drafts_match_the_cpu) {
   if (!any) check::skip("golden vectors not found");
 }
 
-// In production arithmetic, all steps run without errors, and the results are bit-identical for any chunks of the
-// prompt.
+// In production arithmetic, all steps run without errors, and the results are bit-identical for any division of the
+// prompt into chunks.
 TEST(cuda_drafts_in_production_arithmetic_do_not_depend_on_chunks) {
   for (const Drafter& drafter : {kDrafters[0], kDrafters[3], kDrafters[5]}) {
     const auto files = files_of(drafter);

@@ -1,5 +1,5 @@
 // Tests whole models on the CUDA backend, which runs in the emulator in this executable. The logits match the golden
-// vectors. They are bit-identical for any chunks and batches of prompts, with and without CUDA graphs.
+// vectors. They are bit-identical for any division of prompts into chunks and any batch, with and without CUDA graphs.
 #include <string>
 #include <vector>
 
@@ -64,7 +64,7 @@ constexpr Case kCases[] = {
     {"phimoe.q8_0", "f32", true, KvType::kF32},
     {"arcee.f16", "f32", true, KvType::kF32},
     {"apertus.f16", "f32", true, KvType::kF32},
-    // One model per kind of state and layer, in production arithmetic.
+    // Tests one model for each kind of state and layer, in production arithmetic.
     {"qwen35.f16", "f16", false, KvType::kF16, true},
     {"nemotron-h-moe.q8_0", "int8", false, KvType::kF16, true},
     {"falcon-h1.q8_0", "int8", false, KvType::kF16, true},
@@ -92,7 +92,7 @@ constexpr Case kCases[] = {
 constexpr Tolerance kQ8Pages{.max = 0.2, .rms = 0.05, .kl = 0.006, .outliers = 0};
 constexpr Tolerance kFp8Pages{.max = 0.9, .rms = 0.22, .kl = 0.13, .outliers = 0};
 
-// Short prompts only, because the emulator is slow.
+// Runs only short prompts, because the emulator is slow.
 std::vector<GoldenPrompt> short_prompts(const Golden& golden, size_t most_tokens) {
   std::vector<GoldenPrompt> prompts = golden.prompts;
   std::erase_if(prompts, [&](const GoldenPrompt& prompt) { return prompt.tokens.size() > most_tokens; });

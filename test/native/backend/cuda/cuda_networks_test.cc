@@ -1,6 +1,6 @@
 // Tests small models of every architecture on the CUDA backend. Results are compared with float64 and, for quantized
-// weights, with the CPU. They are bit-identical regardless of the other sequences in the step and of the chunks of the
-// prompt.
+// weights, with the CPU. They must be bit-identical regardless of the other sequences in the step and of how the prompt
+// is divided into chunks.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -54,8 +54,8 @@ std::vector<TinyModel> wide_models() {
   return {dense, mixture, halves};
 }
 
-// Returns the logits at a sequence's positions. The prompt is computed in chunks of `piece` tokens, and each step is
-// shared with `others` other sequences of different lengths with random tokens.
+// Returns the logits at a sequence's positions. The prompt is computed in chunks of `piece` tokens. Each step also
+// contains `others` other sequences of random tokens, with different lengths.
 std::vector<float> logits_beside(Transformer& model, const std::vector<int32_t>& tokens, int prompt, int piece,
                                  int others, uint32_t seed) {
   constexpr int kPages = 3;
@@ -193,8 +193,8 @@ TEST(cuda_quantized_moe_matches_the_cpu) {
     const double apart = farthest(cuda, kTokens, of(cpu)), rounding = farthest(cpu, kTokens, of(exact));
     check::note(one.name + ": " + std::to_string(apart) + " apart, the processor " + std::to_string(rounding) +
                 " from exact arithmetic");
-    // On a GPU, BF16 sums are computed in a different order. A number that is rounded differently may then change which
-    // experts are selected.
+    // On a GPU, BF16 sums are computed in a different order. A difference in rounding may then change which experts are
+    // selected.
     if (!(apart < (emulated ? 1e-3 : 1e-3 + rounding)))
       check::fail(__FILE__, __LINE__, one.name + " is off by " + std::to_string(apart));
   }

@@ -24,7 +24,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// A device that holds a test's arrays, each followed by a NaN.
+// The device and a test's arrays in its memory. Each array is followed by a NaN.
 class Desk {
  public:
   Desk() {
@@ -454,7 +454,7 @@ TEST(cuda_refuses_operations_that_a_graph_cannot_replay) {
   for (const auto& operation : others) CHECK_EQ(error_of(operation), std::string());
 }
 
-// The maximum number of page tables, with every token of a step at the end of the longest context.
+// Tests the maximum size of the page tables, with every token of a step at the end of the longest context.
 TEST(cuda_step_tables_hold_every_list_at_full_length) {
   constexpr int kRows = 4, kContext = 1 << 16;
   auto made = make_cuda_backend({.exact = true});

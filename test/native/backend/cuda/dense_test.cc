@@ -1,5 +1,6 @@
-// Tests matrix products with 16-bit and FP8 weights. Every kernel is compared with double precision on many different
-// shapes. Results are bit-identical for any number of columns, any split of the work, and any other targets.
+// Tests matrix products with 16-bit and FP8 weights. The results of every kernel are compared with double precision for
+// many different shapes. Results are bit-identical for any number of columns, any split of the work, and any other
+// targets.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -71,7 +72,7 @@ void round_row(float* row, int64_t cols) {
   for (int64_t k = 0; k < cols; ++k) row[k] = e4m3_to_float(float_to_e4m3(row[k] / scale)) * scale;
 }
 
-// A matrix and its values as stored.
+// A matrix, and its values after the rounding to its type.
 struct Weights {
   int64_t rows, cols;
   std::vector<float> values;
@@ -280,8 +281,8 @@ TEST(dense_binary16_accepts_activations_of_every_magnitude) {
   const Weights w = weights(*runtime, TensorType::kF16, kRows, kCols);
   DenseScratch scratch(*runtime);
   REQUIRE(scratch.reserve(4, kCols).ok());
-  // Values far above and far below binary16's range, values that are all zero, and a NaN that must not spread to other
-  // columns.
+  // Tests values far above and far below binary16's range, values that are all zero, and a NaN that must not spread to
+  // other columns.
   std::vector<float> x = numbers(4 * kCols);
   for (int k = 0; k < kCols; ++k) {
     x[k] *= 1e9f;
@@ -350,7 +351,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(hopper, gate, 8192) == DensePlan{kWgmma, 128, 256, false}));
   CHECK((plan(hopper, gate, 384) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(hopper, gate, 100) == DensePlan{kWgmma, 128, 128, false}));
-  // The device settings that another test uses to check for bit-identical results.
+  // The device settings with which another test checks that results are bit-identical.
   constexpr DenseDevice single{true, true, 1}, two{true, true, 2};
   const DenseRows small{72, 2};
   CHECK((plan(single, small, 140) == DensePlan{kWgmma, 128, 192, false}));

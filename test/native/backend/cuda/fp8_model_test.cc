@@ -15,8 +15,8 @@ using namespace monolith::testing;
 namespace {
 
 // Upper bound on the logits' error, in standard deviations of the reference, and lower bound on the fraction of greedy
-// tokens that are equal. A 3-bit mantissa rounds each weight by 2%, and in these small random models, the largest
-// logits are often nearly equal.
+// tokens that are equal to the reference's. Rounding to a 3-bit mantissa changes each weight by about 2%, and in these
+// small random models, the largest logits are often nearly equal.
 constexpr double kFarthestRms = 0.15, kFewestSame = 0.7;
 
 Result<LoadedModel> load_fp8(const std::string& path, bool exact) {

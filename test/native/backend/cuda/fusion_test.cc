@@ -67,7 +67,7 @@ TinyModel wide_model(TensorType type, uint32_t layers, const char* architecture 
   return model;
 }
 
-// Runs the steps of a model: a prompt of 21 tokens, a prompt of 3 tokens, then decode steps for both and for a third
+// Runs steps of a model: a prompt of 21 tokens, a prompt of 3 tokens, then decode steps for both and for a third
 // sequence.
 class Steps {
  public:
@@ -180,7 +180,7 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   CHECK(decide(gate, {quant.get(), quant.get()}, rows, 3, kLast) == Fusion(kInt8, false));
   CHECK(decide({}, {bf16.get()}, rows, 3, kLast) == none);
   CHECK(decide(norm, {f32.get()}, rows, 3, kLast) == none);  // Not fused: the matmul reads floats.
-  // Not fused: the matmuls read two different input formats.
+  // Not fused, because the matmuls read two different input formats.
   CHECK(decide(norm, {bf16.get(), f32.get()}, rows, 3, kLast) == none);
   CHECK(decide(norm, {bf16.get(), quant.get()}, rows, 3, kLast) == none);
   CHECK(decide(norm, {bf16.get()}, other, 3, kLast) == none);  // Not fused: the matmul reads different rows.
@@ -188,9 +188,9 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   CHECK(decide(norm, {narrow.get()}, rows, 3, kLast) == none);
   CHECK(attention_input(kBf16, KvType::kF16, 64, 1, 64, 64));
   CHECK(attention_input(kInt8, KvType::kF16, 96, 4, 384, 384));
-  // Not fused: the input format has one scale for the whole row.
+  // Not fused, because the input format has one scale for the whole row.
   CHECK(!attention_input(kF16, KvType::kF16, 64, 2, 128, 128));
-  // Not fused: an F32 cache uses a different attention kernel.
+  // Not fused, because a different attention kernel is used for F32 caches.
   CHECK(!attention_input(kBf16, KvType::kF32, 64, 1, 64, 64));
   CHECK(!attention_input(kInt8, KvType::kF16, 80, 8, 640, 640));  // Not fused: input blocks would span several heads.
   CHECK(!attention_input(kInt8, KvType::kF16, 64, 1, 64, 64));    // Not fused: the input row is padded.
@@ -213,7 +213,7 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   CHECK(head_norms_for(of_q, norm, call, 64) == HeadNorms());
   CHECK(head_norms_for(of_q, of_others, call, 64) == HeadNorms());
   CHECK(head_norms_for(of_few, of_k, call, 64) == HeadNorms());
-  // Not fused: values of heads with this size are processed one by one.
+  // Not fused, because the values of heads of this size are processed one by one.
   CHECK(head_norms_for(of_q, of_k, call, 62) == HeadNorms());
   const PendingNorm odd_norm{nullptr, nullptr, 1e-5f, 3, 66, rows};
   const PendingGate odd_gate{Activation::kSilu, nullptr, nullptr, 3, 66, rows};
@@ -221,8 +221,8 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   CHECK(decide(odd_gate, {odd.get()}, rows, 3, kLast) == none);
 }
 
-// One operation and the matrix product after it, fused and unfused, in both orders of threads. Sizes end within a block
-// of k, values have every magnitude, and one row is not finite.
+// Tests one operation and the matrix product after it, fused and not fused, in both orders of threads. Sizes end within
+// a block of k, values have every magnitude, and one row is not finite.
 TEST(cuda_fused_operations_give_the_same_bits) {
   using enum emulator::Order;
   for (const TensorType type : {TensorType::kBF16, TensorType::kF16, TensorType::kQ8_0, TensorType::kF32}) {
@@ -287,8 +287,8 @@ TEST(cuda_fused_operations_give_the_same_bits) {
   emulator::set_order(kAscending);
 }
 
-// Attention and the matrix product after it, for tokens shared by several warps, for tokens with a single warp, and for
-// a tile.
+// Tests attention and the matrix product after it, for tokens whose context is split over several warps, for tokens
+// computed by a single warp, and for a tile.
 TEST(cuda_fused_attention_gives_the_same_bits) {
   constexpr int kContext = 290, kTile = 20, kRows = 2 + kTile, kHeads = 4, kKvHeads = 2;
   for (const int head_dim : {64, 80, 96, 128, 256}) {
@@ -364,8 +364,8 @@ TEST(cuda_fused_models_give_the_same_bits) {
   CHECK(computed >= 20);
 }
 
-// Each batch size has two CUDA graphs, with and without the kernel that merges the partial results of split tokens.
-// Each step must replay the right graph.
+// Each batch size has two CUDA graphs, with and without the kernel that merges the partial results of tokens whose
+// context is split. Each step must replay the right graph.
 TEST(cuda_graphs_with_and_without_split_tokens_are_separate) {
   Floats results[2];
   for (const bool recording : {false, true}) {
@@ -423,8 +423,8 @@ TEST(cuda_kernel_launches_per_layer) {
     const char* architecture;
     TensorType type;
     bool fused;
-    // Number of launches for one decode token whose context is shared by several warps, for five decode tokens, and for
-    // a prompt.
+    // Number of launches for one decode token whose context is split over several warps, for five decode tokens, and
+    // for a prompt.
     int one, many, prompt;
   };
   constexpr Row kRows[] = {

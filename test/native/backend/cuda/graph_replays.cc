@@ -63,8 +63,8 @@ std::vector<float> decode_steps(Transformer& model, std::span<const int> sizes) 
 void check_replays(const std::string& name, const GgufFile& file, bool exact, bool can_capture) {
   constexpr ModelLimits kLimits{
       .max_batch_tokens = 4, .max_logit_rows = 4, .max_context = 16, .n_pages = 4, .kv_type = KvType::kF32};
-  // Warm-up, capture and replay. The last sequence is not part of the capture. In the replay, it attends to two
-  // positions, so its queries and keys affect the result.
+  // The steps are the warm-up, the capture and the replay. The last sequence is not part of the captured step. In the
+  // replayed step, it attends to two positions, so its queries and keys affect the result.
   constexpr int kSizes[] = {4, 3, 4};
   std::vector<float> logits[2];
   for (const bool recording : {false, true}) {

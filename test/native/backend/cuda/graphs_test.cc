@@ -22,9 +22,9 @@ void check_case(Case one, bool exact, std::optional<TensorType> type = {}) {
 }  // namespace
 
 TEST(cuda_graphs_compute_tokens_that_were_padding_during_the_capture) {
-  // RMS norms of the row, of each head and of all heads; norms before and after a block, or only after it; LayerNorms
-  // with and without bias (StableLM 2 12B and Command R+, which also have one norm per head); norms of recurrent
-  // layers.
+  // Architectures with RMS norms of the row, of each head and of all heads; norms before and after a block, or only
+  // after it; LayerNorms with and without bias (StableLM 2 12B and Command R+, which also have one norm per head);
+  // norms of recurrent layers.
   for (const Case& one : {llama_like("llama", false), qwen3moe(), olmoe(), gemma2(), olmo2(false), norms_apart(true),
                           norms_apart(false), qwen35(), mamba2(), kimi_linear()})
     check_case(one, true);

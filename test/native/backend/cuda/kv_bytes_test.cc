@@ -114,7 +114,7 @@ TEST(cuda_8bit_pages_match_the_codec) {
       std::vector<float> keys(static_cast<size_t>(20 * store.width())), values(keys.size());
       for (size_t i = 0; i < keys.size(); ++i) {
         const auto row = static_cast<int>(static_cast<int64_t>(i) / store.width());
-        // Numbers of every magnitude. At each position, some numbers are much larger than the others.
+        // Tests numbers of every magnitude. At each position, some numbers are much larger than the others.
         keys[i] = std::ldexp(normal(random), 3 * row - 30) * (i % 17 == 0 ? 40.0f : 1.0f);
         values[i] = row % 5 == 0 ? 0.0f : std::exp(2 * normal(random)) * (i % 2 ? -1.0f : 1.0f);
       }
@@ -133,7 +133,7 @@ TEST(cuda_8bit_codec_gives_the_nearest_code) {
   }
 }
 
-// The values are the values of all codes and the midpoints between adjacent codes, plus one number that makes the scale
+// Tests the values of all codes and the midpoints between adjacent codes, together with one number that makes the scale
 // 2^shift.
 TEST(cuda_8bit_pages_round_to_nearest_even) {
   constexpr int kDim = 128;

@@ -15,7 +15,7 @@ double decode(KvType type, unsigned char code, uint16_t scale) {
 
 unsigned char nearest_e4m3(double x) {
   const int exponent = x == 0 ? -6 : std::max(std::ilogb(x), -6);
-  // |x| in eighths of its power of two.
+  // |x| in units of one eighth of the largest power of two that does not exceed it.
   const auto eighths = static_cast<int>(std::nearbyint(std::ldexp(std::abs(x), 3 - exponent)));
   const int code = std::min((exponent + 7) * 8 + eighths - 8, 0x7e);
   return static_cast<unsigned char>(code | (std::signbit(x) ? 0x80 : 0));

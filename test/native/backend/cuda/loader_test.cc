@@ -90,7 +90,7 @@ TEST(loader_uploads_matrices_with_buffers_of_any_size) {
     const std::vector<std::byte> there = bytes_of(**runtime, **pieces);
     CHECK(std::memcmp(there.data(), values.data(), there.size()) == 0);
   }
-  // Memory that rest() has freed is allocated again.
+  // The memory that rest() has freed can be allocated again.
   REQUIRE(small.rest().ok());
   const std::vector<std::byte> data = random_bytes(40 * 70 * 2);
   auto matrix = make_matrix(small, {TensorType::kF16, 40, 70, data}, false);

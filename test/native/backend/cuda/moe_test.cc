@@ -127,7 +127,7 @@ std::vector<float> expert_alone(Backend& backend, const Experts& experts, int e,
   return get(backend, out, kShape.n_embd);
 }
 
-// The result of one expert without a gate.
+// Returns the result of one expert without a gate.
 std::vector<float> plain_expert_alone(Backend& backend, const Experts& experts, int e, const float* x) {
   const Experts::One& one = experts.each[static_cast<size_t>(e)];
   float* const up = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_ff)));
@@ -225,8 +225,8 @@ TEST(cuda_moe_is_the_weighted_sum_of_its_experts_in_any_batch) {
 
 namespace {
 
-// Returns the routing weights. For this, it computes an MoE layer whose tensors are all zero, except that the bias of
-// expert e is 1 at index e.
+// Returns the routing weights: the output of an MoE layer whose tensors are all zero, except that the bias of expert e
+// is 1 at index e.
 std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Router router,
                               const std::vector<float>& biases, const std::vector<float>& logits, int n_rows,
                               const TokenExperts& by_token) {
@@ -284,7 +284,8 @@ TEST(cuda_routers_match_the_cpu) {
     const MixtureShape shape{.n_experts = way.experts, .n_used = way.used, .n_embd = width, .n_ff = 16};
     std::vector<float> logits = numbers(int64_t{way.rows} * way.experts);
     for (float& logit : logits) logit *= 3;
-    // All experts are tied, some experts are tied, and some scores are near zero, one of them exactly zero.
+    // Tests rows in which all experts are tied, some experts are tied, or some scores are near zero and one is exactly
+    // zero.
     for (int e = 0; e < way.experts; ++e) {
       logits[static_cast<size_t>(e)] = 0.25f;
       logits[static_cast<size_t>(way.experts + e)] = e % 3 == 1 ? 1.0f : -0.5f;
@@ -421,7 +422,7 @@ TEST(cuda_moe_without_gates_and_with_weighted_input) {
           worst = std::max(worst, std::abs(expected[d] - whole[static_cast<size_t>(row) * kShape.n_embd + d]));
           largest = std::max(largest, std::abs(expected[d]));
         }
-        // A weight that differs in its last bit may change how an input is rounded.
+        // If a routing weight differs in its last bit, an input may be rounded differently.
         if (!(worst < (weighed && type != TensorType::kF32 ? 1e-2 : 1e-5) * largest))
           check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
       }

@@ -73,7 +73,7 @@ Weights make_weights(Runtime& device, TensorType type, int64_t rows, int64_t col
   return weights;
 }
 
-// The inputs as seen by the kernels, after rounding to 8 bits.
+// The inputs after rounding to 8 bits, as the kernels use them.
 struct Inputs {
   std::vector<double> values;
 };
@@ -138,7 +138,7 @@ TEST(quantized_types_are_all_supported) {
   }
 }
 
-// Size of the packed form relative to the size in the file, not counting padding.
+// Tests the size of packed weights relative to their size in the file, not counting padding.
 TEST(quantized_matrices_take_about_the_size_in_the_file) {
   for (const TensorType type : kAllTypes) {
     if (!is_quantized(type)) continue;
@@ -278,8 +278,8 @@ TEST(quantized_matmul_is_correct_and_equal_with_every_kernel) {
   emulator::set_order(emulator::Order::kAscending);
 }
 
-// Several targets of four types in one call, with biases and with existing outputs to add to. One type has more targets
-// than fit in a single launch. The results are bit-identical to the results of each target alone.
+// Tests a call with several targets of four types, with biases and with existing outputs to add to. One type has more
+// targets than fit in a single launch. The results are bit-identical to the results of each target alone.
 TEST(quantized_grouped_targets_equal_single_ones) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
@@ -329,7 +329,7 @@ TEST(quantized_grouped_targets_equal_single_ones) {
   }
 }
 
-// Several expert slots in one launch. Each slot's result equals the product of its token with its expert's matrix
+// Tests several expert slots in one launch. Each slot's result equals the product of its token with its expert's matrix
 // alone, and empty slots are not written.
 TEST(quantized_experts_equal_each_expert_alone) {
   const auto device = runtime();
@@ -382,8 +382,8 @@ TEST(quantized_experts_equal_each_expert_alone) {
   }
 }
 
-// Whole MoE layers with quantized experts: the weighted sums of the experts' results, including gpt-oss's biases and
-// activation. The results are bit-identical regardless of the other tokens in the batch.
+// Tests whole MoE layers with quantized experts: the weighted sums of the experts' results, including the biases and
+// the activation of gpt-oss. The results are bit-identical regardless of the other tokens in the batch.
 TEST(quantized_moe_is_the_weighted_sum_of_its_experts) {
   constexpr RowCount kOne = RowCount::fixed(1);
   constexpr MixtureShape kShape = {.n_experts = 5, .n_used = 2, .n_embd = 256, .n_ff = 512};

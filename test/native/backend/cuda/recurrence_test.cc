@@ -1,6 +1,6 @@
 // Tests recurrent layers on the CUDA backend. Results are compared with double precision, and the convolution's results
-// are bit-identical to the CPU's. All results are bit-identical for any chunks, state slots, other sequences in the
-// step, and order of threads.
+// are bit-identical to the CPU's. All results must be bit-identical for any division into chunks, any state slots, any
+// other sequences in the step, and any order of threads.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -246,8 +246,8 @@ TEST(cuda_token_shift_equals_the_cpus) {
   }
 }
 
-// Several forks read the same slot, a segment continues from a slot that another segment in the same step wrote, and
-// other sequences have their own states.
+// Tests steps in which several forks read the same slot, a segment continues from a slot that another segment in the
+// same step wrote, and other sequences have their own states.
 TEST(cuda_segments_of_a_step_use_their_own_state) {
   const DeltaCase one({2, 4, 16, 16, true, false}, 16);
   Device device(one.rule.state_floats());
@@ -280,15 +280,15 @@ TEST(segments_that_share_a_written_slot_form_a_chain) {
     return next;
   };
   const auto uses = [](int32_t from, int32_t to) { return Segment{0, 1, 0, nullptr, from, to}; };
-  // For each segment, the index of the next segment in its chain, or -1 at the end of the chain. Segments that do not
-  // start a chain have 10 subtracted from this number.
+  // Expected results: for each segment, the index of the next segment in its chain, or -1 at the end of the chain. If a
+  // segment does not start a chain, 10 is subtracted from this number.
   using Links = std::vector<int>;
   CHECK((linked({uses(0, 0), uses(1, 1), uses(kNoSlot, 2)}) == Links{-1, -1, -1}));
   CHECK((linked({uses(7, 1), uses(7, 2), uses(7, 3)}) == Links{-1, -1, -1}));  // Forks of one slot are independent.
   CHECK((linked({uses(kNoSlot, 1), uses(4, 4), uses(1, 2), uses(2, 2)}) == Links{2, -1, -7, -11}));
   CHECK((linked({uses(7, 1), uses(3, 7)}) == Links{1, -11}));  // The slot is written after another segment has read it.
   CHECK((linked({uses(3, 7), uses(4, 7)}) == Links{1, -11}));
-  // If two chains meet, they form one chain in order.
+  // If a segment belongs to two chains, they are joined into one chain, in the order of the segments.
   CHECK((linked({uses(1, 1), uses(2, 2), uses(5, 5), uses(1, 2)}) == Links{1, -8, -7, -11}));
   CHECK((linked({uses(7, 1), uses(7, 2), uses(3, 7)}) == Links{1, -8, -11}));
   // Segments without recurrent state.

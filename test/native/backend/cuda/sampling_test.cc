@@ -16,7 +16,7 @@
 namespace monolith {
 namespace {
 
-// A sampling task and the data that it refers to.
+// A sampling task and the data to which it refers.
 struct Case {
   std::vector<float> logits;
   std::vector<std::pair<int32_t, float>> bias;
@@ -219,8 +219,8 @@ TEST(cuda_samples_the_smallest_weights) {
   CHECK(last > 3400 && last < 3600);  // The last token drawn is 24.26 below the largest logit.
 }
 
-// Rows whose logits a histogram of distances cannot tell apart: equal logits, and logits that differ only in their last
-// bits.
+// Tests rows whose logits a histogram of distances cannot distinguish: equal logits, and logits that differ only in
+// their last bits.
 TEST(cuda_samples_rows_of_ties) {
   constexpr int kVocab = 9001;
   auto backend = open_backend(kVocab, 1);
@@ -300,7 +300,7 @@ TEST(cuda_samples_with_room_for_every_list) {
 }
 
 // If there are more rows with modified logits than the buffer holds, they are sampled in two calls. Before these calls,
-// another call is made whose results are not awaited.
+// another call is started whose results are never collected.
 TEST(cuda_samples_in_two_calls) {
   constexpr int kVocab = 500, kTasks = 20;
   auto backend = open_backend(1 << 20, kTasks);  // The sampler's buffer has room for 8 such rows.

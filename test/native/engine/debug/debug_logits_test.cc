@@ -60,7 +60,7 @@ TEST(debug_logits_match_the_golden_vectors) {
     CHECK_EQ(continuation.last.position, prompt.last.position);
     CHECK_EQ(argmax(continuation.last.logits), continuation.tokens.back());
     CHECK_EQ(*std::ranges::max_element(continuation.last.logits), continuation.logits.back());
-    // The continuation may deviate only where the margin in exact arithmetic shows a near tie.
+    // The generated tokens may deviate only where the margin in exact arithmetic shows a near tie.
     size_t same = 0;
     while (same < prompt.greedy.size() && continuation.tokens[same] == prompt.greedy[same]) ++same;
     if (same == prompt.greedy.size()) {

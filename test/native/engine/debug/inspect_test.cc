@@ -64,8 +64,8 @@ TEST(inspection_reports_the_contents_and_the_memory_plan) {
   CHECK_EQ(inspection->plan->memory.total(), (*loaded)->memory().total());
 }
 
-// Six layers have a sliding window of 64 and one has full attention, so a page holds one layer. The pool has room for
-// four contexts.
+// Six layers have a sliding window of 64 and one has full attention, so each page stores the data of one layer. The
+// pool has room for four contexts.
 TEST(the_plan_of_a_model_with_sliding_windows_counts_window_pages) {
   const std::string path = check::vectors_path("models/gemma3.f16.gguf");
   if (path.empty()) return check::skip("golden vectors not found");
@@ -100,8 +100,8 @@ TEST(inspection_of_an_unsupported_file_reports_the_reason) {
   CHECK(!inspection->tensors.empty());
 }
 
-// A file that would run only on a machine with more memory. The inspection reports everything except the memory plan,
-// and explains why this machine does not have enough memory.
+// Inspects a file whose model would run only on a machine with more memory. The inspection reports everything except
+// the memory plan, and explains why this machine does not have enough memory.
 TEST(inspection_of_a_file_that_does_not_fit_reports_the_free_memory) {
   const std::string path = check::vectors_path("models/llama.q4_k_m.gguf");
   if (path.empty()) return check::skip("golden vectors not found");

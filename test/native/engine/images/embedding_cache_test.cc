@@ -44,7 +44,7 @@ TEST(embedding_cache_counts_equal_rows_once_and_separates_organizations) {
   CHECK_EQ(cache.size(), size_t{2});
 }
 
-// Tests the failure of each allocation in turn.
+// Repeats the test so that each allocation fails once.
 TEST(embedding_cache_keeps_nothing_of_an_insertion_that_runs_out_of_memory) {
   int n = 0;
   for (bool fails = true; fails; ++n) {

@@ -103,7 +103,7 @@ TEST(queued_images_count_as_waiting_and_running_ones_do_not) {
   CHECK_EQ(stage.held_bytes(), size_t{0});
 }
 
-// Tests the failure of each allocation in turn.
+// Repeats the test so that each allocation fails once.
 TEST(failed_allocation_marks_only_the_request_whose_image_is_encoded) {
   const Sight sight;
   int n = 0;
@@ -195,7 +195,7 @@ TEST(a_leaving_request_does_not_change_the_turns_of_others) {
   stage.forget(*fourth);
   CHECK_EQ(stage.held_bytes(), size_t{0});
 
-  // A request leaves after its turn. The requests after it move up, and it is still the third request's turn.
+  // A request is removed after its turn. The requests behind it move up, but it is still the third request's turn.
   std::vector<std::unique_ptr<Request>> all;
   for (uint64_t i = 0; i < 4; ++i) {
     const int side = 16 + 4 * static_cast<int>(i);  // Distinct images that are not cached.
@@ -210,7 +210,7 @@ TEST(a_leaving_request_does_not_change_the_turns_of_others) {
   CHECK(!has_rows(*all[1], 1));
 }
 
-// Embeddings are held until their request ends. A single request may exceed the limit.
+// Embeddings are stored until their request ends. A single request may exceed the limit.
 TEST(images_wait_for_memory_until_other_requests_end) {
   const Sight sight;
   const auto first = sight.request(1, {48}, 1), second = sight.request(2, {64}, 2);

@@ -48,7 +48,7 @@ struct Pair {
     pixels = striped_picture(width, height);
     return prepare_image(model, markers, {width, height, pixels}, {});
   }
-  // Returns null and fails the test if the image is rejected.
+  // Fails the test and returns null if the image is rejected.
   std::shared_ptr<const PreparedImage> image(int width, int height) {
     auto made = prepared(width, height);
     if (!made) return check::fail(__FILE__, __LINE__, made.error().message), nullptr;

@@ -42,7 +42,7 @@ std::unique_ptr<Backend> processor() {
   return made ? std::move(*made) : nullptr;
 }
 
-// The plan that choose_limits() starts with, before it knows the number of pages.
+// Returns the plan with which choose_limits() starts, before it knows the number of pages.
 MemoryPlan first_plan(const GgufFile& file, Backend& cpu) {
   ModelLimits limits = kLimits;
   limits.n_pages = 1;
@@ -51,7 +51,7 @@ MemoryPlan first_plan(const GgufFile& file, Backend& cpu) {
   return *Model::plan(file, Device(cpu, 1), limits);
 }
 
-// Device bytes that are used before any pages or slots are allocated.
+// Returns the number of device bytes that are used before any pages or slots are allocated.
 uint64_t taken_by(const MemoryPlan& plan) {
   return plan.weight_bytes + plan.activation_bytes + plan.overhead_bytes + kHeadroomBytes;
 }
@@ -166,8 +166,8 @@ TEST(a_refusal_names_the_available_bytes) {
   }
 }
 
-// Nothing else uses the device's memory. Three quarters of it become pages, or nine tenths if a context length is
-// requested.
+// Only the engine uses the device's memory. Three quarters of the free memory are used for pages, or nine tenths if a
+// context length is requested.
 TEST(device_memory_is_filled) {
   PageChoice choice = choose(131072, kMiB, {.memory = 1024 * kMiB, .is_device = true});
   CHECK_EQ(choice.pages, 768);
@@ -192,7 +192,7 @@ TEST(a_model_that_does_not_fit_the_device_is_refused_with_its_size) {
     CHECK(refused.error().code == ErrorCode::kOutOfMemory);
     CHECK(names(refused.error(), taken) && names(refused.error(), free_bytes));
   }
-  // Three quarters of the remaining memory become pages.
+  // Three quarters of the remaining memory are used for pages.
   for (const auto& [left, pages, context] : {std::tuple{8u, 6, 96}, {64u, 48, 256}}) {
     const auto limits = choose_limits(*model.file, Device(*cpu, taken + left * plan.page_bytes), kLimits, 0, 0);
     REQUIRE(limits.ok());
@@ -201,8 +201,8 @@ TEST(a_model_that_does_not_fit_the_device_is_refused_with_its_size) {
   }
 }
 
-// Sliding-window layers have enough pages for the positions that a sequence keeps at any one time. This depends on the
-// number of tokens per step, up to 128.
+// Sliding-window layers get enough pages for the positions that a sequence stores at any one time. This number depends
+// on the number of tokens per step, up to 128.
 TEST(a_model_with_sliding_windows_has_enough_window_pages) {
   const std::string path = check::vectors_path("models/mimo2.q8_0.gguf");
   if (path.empty()) return check::skip("golden vectors not found");
@@ -239,7 +239,7 @@ TEST(recurrent_state_slots_take_a_bounded_share_of_memory) {
   const auto ten = with(4 * 10 * slot + 3);
   REQUIRE(ten.ok());
   CHECK_EQ(ten->n_slots, 10);
-  // Three quarters of the memory that the slots leave free become pages.
+  // Three quarters of the memory that the slots leave free are used for pages.
   CHECK_EQ(ten->n_pages, static_cast<int64_t>((30 * slot + 3) / 4 * 3 / plan.page_bytes));
   const auto refused = with(4 * slot - 1);
   REQUIRE(!refused.ok());
@@ -266,7 +266,7 @@ TEST(step_limits_can_be_raised_while_buffers_are_small) {
     return chosen ? std::pair{chosen->max_batch_tokens, chosen->max_logit_rows} : std::pair{0, 0};
   };
   CHECK(rows(kLimits) == std::pair(4 * 32, 4 * 8));
-  // Rows for draft tokens are added on top of the headroom.
+  // Rows for draft tokens are planned in addition to the headroom.
   CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 8, .draft_rows = 3}) == std::pair(4 * 32, 4 * 8 + 3));
   // With buffers for four times as many tokens, the headroom would be too large; twice as many tokens fit.
   const auto bytes = [&](int n) {
@@ -278,7 +278,7 @@ TEST(step_limits_can_be_raised_while_buffers_are_small) {
   REQUIRE(bytes(2 * many) - bytes(many) <= kHeadroomBytes && bytes(4 * many) - bytes(many) > kHeadroomBytes &&
           4 * many < 65'536);
   CHECK(rows({.max_batch_tokens = many, .max_logit_rows = 8}) == std::pair(2 * many, 2 * 8));
-  // Requested values are never reduced, even if they exceed the limits that apply to the headroom.
+  // Values that are set explicitly are never reduced, even if they exceed the limits up to which headroom is added.
   CHECK(rows({.max_batch_tokens = 65'536, .max_logit_rows = 5'000}) == std::pair(65'536, 5'000));
   CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 3'000}) == std::pair(4 * 32, 4'096));
 }

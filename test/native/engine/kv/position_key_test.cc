@@ -29,7 +29,8 @@ TEST(position_keys_of_rows_depend_on_content_row_and_seed) {
     for (const ContentHash hash : {ContentHash{1, 2}, ContentHash{2, 1}, ContentHash{1, 3}, ContentHash{0, 2}})
       for (int row = 0; row < 100; ++row) CHECK(seen.insert(row_key(span_of(0, 100, hash), row, seed)).second);
   for (const PositionKey key : seen) CHECK(key > 0xFFFFFFFFu);  // Never equal to a token id.
-  // The key does not depend on the position of the span. It depends on the length only for bidirectional spans.
+  // The key does not depend on the position of the span. It depends on the length of the span only if the span is
+  // bidirectional.
   const auto key = [](const InputSpan& span) { return row_key(span, 3, kSeed); };
   CHECK_EQ(key(span_of(5, 10, {1, 2})), key(span_of(80, 20, {1, 2})));
   CHECK_EQ(key(span_of(5, 10, {1, 2}, true)), key(span_of(80, 10, {1, 2}, true)));

@@ -68,7 +68,7 @@ TEST(page_pool_counts_every_state) {
   CHECK_EQ(pool.allocate(), kNoPage);
 }
 
-// A page that was never used takes no physical memory, so pages that were used before are reused first.
+// A page that has never been used takes no physical memory, so pages that have been used before are allocated first.
 TEST(page_pool_reuses_touched_pages_first) {
   PagePool pool(1'000);
   CHECK_EQ(pool.touched(), 0);
@@ -243,7 +243,7 @@ TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   const NodeId a = extend(cache, kv, 1), b = extend(cache, kv, 2), c = extend(cache, kv, 3);
   CHECK_EQ(cache.available(), 5);
   CHECK(cache.has_room(1, 1) && cache.has_room(2, 0) && !cache.has_room(2, 1));
-  // The window page of the first page is no longer needed, but can be found until its space is needed.
+  // The window page of the first node is no longer needed, but stays in the cache until its space is needed.
   release_window(cache, kv, 0);
   CHECK_EQ(cache.available(), 8);
   CHECK(cache.window_of(a) != kNoPage);
@@ -253,8 +253,7 @@ TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   CHECK(cache.window_of(b) != kNoPage);
   CHECK_EQ(cache.allocate_window(), kNoPage);
   CHECK(cache.consistent());
-  // A window page that is computed again is dropped if the node still has its window page; otherwise, the new one is
-  // kept.
+  // If a window page is computed again, the new page is dropped if the node still has its old one, and kept otherwise.
   CHECK_EQ(cache.insert_window(b, x), cache.window_of(b));
   CHECK_EQ(cache.pool().ref_count(cache.window_of(b)), 2);
   cache.release_window(cache.window_of(b));
@@ -292,7 +291,7 @@ TEST(prefix_cache_evicts_window_pages_first) {
   CHECK(cache.consistent());
 }
 
-// If all layers have a sliding window, nodes take no pages from the pool. When all nodes are in use, no further node is
+// If all layers have a sliding window, nodes take no pages from the pool. If all nodes are in use, no further node is
 // added.
 TEST(prefix_cache_has_nodes_without_pages) {
   const KvLayout layout{.full = 0, .windowed = 1, .window = 16};
@@ -369,8 +368,8 @@ TEST(the_consistency_check_finds_overcounted_nodes_without_pages) {
   CHECK(!cache.consistent(all));
 }
 
-// Nodes take memory too. There are as many nodes as the window pages can use, up to a million, and always enough for
-// one context.
+// Nodes also take memory. Their number is the number that the window pages can use, up to a million, and at least the
+// number needed for one context.
 TEST(prefix_cache_has_enough_nodes_for_all_window_pages) {
   const KvLayout windows{.full = 0, .windowed = 2, .window = 33};
   CHECK_EQ(PrefixCache::nodes_for({}, 1000, 4096), 0);

@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// A slot that is referenced only as the node's snapshot.
+// Allocates a slot that is referenced only as the snapshot of a node.
 SlotId snapshot(StateSlots& slots, NodeId node) {
   const SlotId slot = slots.allocate();
   slots.keep(node, slot);

@@ -1,5 +1,5 @@
-// Loads models together with everything needed to serve them, as a frontend does. docs/internals/load-options.md lists
-// the options; run this test with MONOLITH_WRITE_DOCS=1 to update the file.
+// Loads models together with everything needed to serve them, as a frontend does. Also checks that
+// docs/internals/load-options.md lists all options. To update that file, run this test with MONOLITH_WRITE_DOCS=1.
 #include "engine/load/load_engine.h"
 
 #include <cstdlib>

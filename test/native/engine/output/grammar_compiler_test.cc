@@ -26,7 +26,8 @@ GrammarOptions choice(const std::string& text) {
   return options;
 }
 
-// Compiles until the compilation reaches its limit. `which` makes the grammars distinct.
+// Returns a grammar whose compilation runs until it reaches its limit. Different values of `which` result in different
+// grammars.
 GrammarOptions endless(int which) {
   GrammarOptions options;
   options.kind = GrammarOptions::Kind::kJsonSchema;
@@ -54,7 +55,7 @@ struct Compiling {
   }
 };
 
-// The result of one compilation, and the number of times that it was reported.
+// The result of one compilation, and how often it was reported.
 struct Asked {
   std::promise<CompiledGrammar> promise;
   std::atomic<int> n_told{0};
@@ -98,7 +99,7 @@ TEST(closing_the_engine_does_not_wait_for_compilations) {
   REQUIRE(compiling.compiler);
   for (int i = 0; i < 6; ++i) compiling.compiler->compile(endless(i), asked[static_cast<size_t>(i)].done());
   compiling.compiler->compile(choice("yes"), quick.done());
-  // By now, the other compilations are waiting for the second thread, or one of them is running on it.
+  // At this point, the other compilations are waiting for the second thread, or one of them is running on it.
   CHECK(quick.wait().grammar != nullptr);
   const auto from = std::chrono::steady_clock::now();
   compiling.compiler.reset();

@@ -15,7 +15,7 @@ namespace {
 using Then = Tag::Then;
 using Tokens = std::vector<TokenId>;
 
-// An expected tag: its tokens and what comes after them.
+// The expected values of a tag: its tokens, and what follows them.
 struct Expected {
   Tokens tokens;
   Then then;
@@ -52,7 +52,7 @@ bool has(const TagSet& tags, const std::vector<Expected>& expected) {
   return true;
 }
 
-// Two grammars, for calls that start with token 9 and for calls that start with token 2.
+// Tests two grammars: one for calls that start with token 9, and one for calls that start with token 2.
 struct TwoCalls {
   const GrammarRef nine = grammar_of("nine"), two = grammar_of("two");
   GenerationRequest request;
@@ -129,7 +129,7 @@ TEST(a_content_header_is_a_beginning_without_a_grammar) {
   CHECK(has(format.prefixes, {{{2}, Then::kCall, calls.two}, {{5}, Then::kAnswer}, {{9, 1}, Then::kCall, calls.nine}}));
   CHECK(has(format.starts,
             {{{50, 2}, Then::kCall, calls.two}, {{50, 5}, Then::kAnswer}, {{50, 9, 1}, Then::kCall, calls.nine}}));
-  // The header of the content must not be accepted where a call is required.
+  // Where a call is required, the header of the content must not be accepted.
   CHECK(has(format.required, {{{50, 2}, Then::kCall, calls.two}, {{50, 9, 1}, Then::kCall, calls.nine}}));
 
   // A marker that is recognized only by its text has no prefixes, so none are added.

@@ -8,7 +8,7 @@
 namespace monolith::testing::walk {
 namespace {
 
-// The engine thread may take only one grammar step, so it depends on the worker thread.
+// The engine thread may do only one automaton step of grammar work, so it depends on the worker thread for masks.
 TEST(output_state_waits_for_grammars_over_the_budget) {
   GenerationRequest request;
   request.format = vocabulary().schema(R"({"type":"object","properties":{"a":{"type":"string","maxLength":3},)"

@@ -62,7 +62,7 @@ TEST(output_state_undecided_output_becomes_reasoning_or_content) {
   answers.take("a");
   CHECK(answers.state() == State::kContent);
 
-  // Markers that are recognized by their spelling.
+  // Tests markers that are recognized by their spelling.
   GenerationRequest request;
   request.reasoning.open.text = "<t>";
   request.reasoning.close.text = "</t>";
@@ -91,7 +91,7 @@ TEST(output_state_forces_the_end_of_the_reasoning_when_the_budget_is_used_up) {
   walk.take("c");
   CHECK_EQ(walk.text(), std::string("r:ab! c:c"));
 
-  // The forced tokens close the section even if they do not spell the marker, and even if there are none.
+  // When the forced tokens end, the section is closed, even if they do not spell the marker or if there are none.
   request.reasoning.close_sequence = spell("..");
   Walk unmarked(request);
   unmarked.take({vocabulary().think}).take("ab").force("..");
@@ -163,7 +163,7 @@ TEST(output_state_constrains_the_arguments_by_their_grammar) {
   CHECK_EQ(walk.output().count_allowed(walk.grammars(), const_cast<Tokens&>(walk.tokens()), spell("abc")), size_t{2});
   CHECK(walk.tokens().back() == '(');
   walk.force("ab");
-  // The grammar has ended the call. Whitespace, a further call or the end of the turn may follow.
+  // According to the grammar, the call has ended. Whitespace, a further call or the end of the turn may follow.
   CHECK(walk.state() == State::kAfterCall);
   CHECK(walk.allows("\n") && walk.allows(vocabulary().call) && walk.allows(vocabulary().end) && !walk.allows("x"));
   walk.take("\n").take("\n");

@@ -88,7 +88,7 @@ class Text final : public DeltaSink {
   Section last_ = Section::kContent;
 };
 
-// One output of a request, which the test advances token by token.
+// The state machine of one output of a request, which the test advances token by token.
 class Walk {
  public:
   explicit Walk(GenerationRequest request, uint64_t grammar_steps = 1'000'000)
@@ -125,14 +125,14 @@ class Walk {
     return std::ranges::find(next.tokens, token) != next.tokens.end();
   }
   bool allows(std::string_view text) { return allows(spell(text).front()); }
-  // Returns whether the output would replace this sampled token.
+  // Returns whether the state machine would replace this sampled token.
   bool replaces(TokenId token) { return output_.replaces(*vocabulary().tokenizer, token, text_); }
   OutputState::Step accept(TokenId token) {
     const OutputState::Step step = output_.accept(grammars_, tokens_, token, nullptr, text_);
     if (step.kind != StepKind::kPending) tokens_.push_back(token);
     return step;
   }
-  // Accepts sampled tokens. The output must continue after each of them.
+  // Accepts sampled tokens. The output must not end after any of them.
   Walk& take(const Tokens& tokens) {
     for (const TokenId token : tokens) {
       CHECK(forced().empty());

@@ -27,7 +27,8 @@ struct StageParams {
   std::vector<std::string> stops{};
 };
 
-// Reference definition of the output: which bytes of the whole text are emitted, and in which section each byte is.
+// The reference algorithm. It determines which bytes of the whole text are emitted, and to which section each byte
+// belongs.
 class Reference {
  public:
   struct Piece {
@@ -41,7 +42,7 @@ class Reference {
 
   std::vector<std::pair<Section, std::string>> sections() const;
 
-  // What happens to the token with the bytes text[begin, end).
+  // How the token with the bytes text[begin, end) is treated.
   struct Fate {
     bool counted = false, has_entry = false;
   };
@@ -64,11 +65,11 @@ class Reference {
   std::vector<std::pair<size_t, size_t>> line_breaks_;
 };
 
-// Passes `text` to the stage, split before each position whose bit in `cuts` is set. If a call marker has a token, its
-// spelling is passed as one token.
+// Checks the stage against the reference. `text` is passed to the stage in pieces, split before each position whose bit
+// in `cuts` is set. If a call marker has a token, its spelling is passed as one token.
 void check_cut(const std::string& text, const StageParams& params, uint64_t cuts);
 
-// Compares the results for every way to split the text.
+// Performs this check for every way to split the text.
 void check_every_cut(const std::string& text, const StageParams& params);
 
 }  // namespace monolith::testing

@@ -71,7 +71,8 @@ TEST(batch_sampler_matches_single_row_sampling) {
   }
 }
 
-// A chain is evaluated up to the first row that samples a different token. On one thread, the evaluation stops there.
+// A chain of draft tokens is evaluated up to the first row for which a token other than the draft token is sampled. On
+// one thread, the evaluation stops there.
 TEST(batch_sampler_stops_where_a_chain_departs) {
   constexpr int kLength = 6;
   const Rows rows = random_rows(4 * kLength, 2);
@@ -87,7 +88,7 @@ TEST(batch_sampler_stops_where_a_chain_departs) {
       int of[4][kLength];
       for (int chain = 0; chain < 4; ++chain)
         of[chain][0] = sampler.add(rows.tasks[static_cast<size_t>(chain * kLength)]);
-      // The first chain deviates immediately, the second after two rows, and so on.
+      // The first chain deviates from its draft tokens immediately, the second after two rows, and so on.
       for (int chain = 0; chain < 4; ++chain) {
         for (int i = 1; i < kLength; ++i) {
           const auto at = static_cast<size_t>(chain * kLength + i);

@@ -89,7 +89,7 @@ Plain plain_sample(std::vector<float> logits, const SamplingParams& params, cons
 }
 
 TEST(philox_known_answers) {
-  // Test values from kat_vectors in the authors' Random123 library.
+  // Test values from the file kat_vectors in Random123, the library of the generator's authors.
   CHECK(philox4x32({0, 0, 0, 0}, {0, 0}) == (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   CHECK(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}) ==
         (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -104,7 +104,7 @@ TEST(random_streams_differ_between_seeds_and_choices) {
     for (uint32_t stream = 0; stream < 4; ++stream)
       for (const uint64_t position : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 32})
         CHECK(drawn.insert(random_bits(seed, stream, position)).second);
-  // The stream of a single response must be the same in all versions.
+  // The stream for requests with a single choice must be the same in all versions of the engine.
   const PhiloxCounter first = philox4x32({7, 0, 0, 0}, {5, 1});
   CHECK_EQ(random_bits((uint64_t{1} << 32) + 5, 0, 7), uint64_t{first[1]} << 32 | first[0]);
 }

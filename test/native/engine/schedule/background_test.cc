@@ -13,7 +13,7 @@ TEST(other_requests_are_admitted_before_waiting_background_requests) {
   Bench bench(200, 64, 1);
   bench.add(prompt_of(8), 1, 4);
   bench.step();
-  // The background requests were submitted first, and in the fair order it would be organization 2's turn.
+  // The background requests were submitted first, and in the fair order the next turn would be organization 2's.
   Request& own = bench.add_background(prompt_of(8, 100), 1, 4);
   Request& foreign = bench.add_background(prompt_of(8, 200), 2, 4);
   Request& first = bench.add(prompt_of(8, 300), 1, 4);
@@ -114,7 +114,7 @@ TEST(a_request_that_cannot_start_does_not_let_background_requests_pass_a_prompt)
     bench.step();
     CHECK(only(background).state == SequenceState::kWaiting);
   }
-  // A waiting request that cannot start yet does not hold back background requests.
+  // A waiting request that cannot start yet does not delay background requests.
   bench.step();
   CHECK(only(background).state == SequenceState::kRunning);
   unready.inputs_ready = true;
@@ -123,7 +123,7 @@ TEST(a_request_that_cannot_start_does_not_let_background_requests_pass_a_prompt)
 }
 
 TEST(background_sequences_do_not_count_as_slots_of_their_organization) {
-  // The first token of an organization's only normal request is computed in a step without decodes, even if the
+  // The first token of an organization's only normal request is computed in a step without decode tokens, even if the
   // organization has background requests.
   Bench bench(400, 64, 8);
   for (int i = 0; i < 4; ++i) bench.add_background(prompt_of(8, 100 * i), 1, 100);

@@ -1,4 +1,4 @@
-// Tests that queue limits are exact to the last request, even under concurrent submissions.
+// Tests that queue limits are enforced exactly, even if requests are submitted concurrently.
 #include "engine/schedule/queue_room.h"
 
 #include <thread>
@@ -35,8 +35,8 @@ TEST(queue_room_counts_requests_and_prompt_tokens) {
   CHECK(room.take(1) == Taken::kTooManyRequests);
 }
 
-// Threads take and release room at random. The limits hold at all times, and no request is rejected while there is
-// room.
+// Threads reserve and release room in the queue at random. The limits are never exceeded, and no request is rejected
+// while there is room for it.
 TEST(queue_room_is_exact_across_threads) {
   constexpr int kThreads = 4, kEach = 500;
   for (const bool by_tokens : {false, true}) {

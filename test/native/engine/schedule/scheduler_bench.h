@@ -23,7 +23,7 @@ struct Bench {
   std::vector<std::unique_ptr<Request>> requests;
   int max_ahead = 0;
 
-  // Simulated contents of the page pool, by position: a hash of the prefix at the time when the position was computed.
+  // Simulated contents of the page pool: for each position, a hash of the prefix for which it was computed.
   std::vector<uint64_t> contents;
 
   std::vector<uint64_t> states;  // Simulated recurrent state by slot: the same kind of hash.
@@ -144,7 +144,8 @@ struct Bench {
 
   static uint64_t behind(uint64_t prefix, uint64_t input) { return (prefix + input) * 0x9E3779B97F4A7C15u; }
 
-  // Moves the recurrent state of the item's sequence from slot to slot.
+  // Simulates a step's effect on the recurrent state of the item's sequence, from the slot that it reads to the slot
+  // that it writes.
   void carry_on(const StepPlan& plan, const StepPlan::Item& item, const std::vector<uint64_t>& prefixes) {
     const ScheduledSequence& sequence = *item.sequence;
     auto at = static_cast<size_t>(sequence.kv.n_computed);
@@ -167,8 +168,8 @@ struct Bench {
     CHECK_EQ(at, static_cast<size_t>(sequence.kv.n_computed + item.n_tokens));
     if (item.n_drafts > 0) state(sequence.kv.draft_slot) = prefixes.back();
   }
-  // Returns the number of accepted draft tokens, which varies by sequence and position. All tokens in the bench have
-  // the ID 7.
+  // Returns the number of accepted draft tokens, which varies by sequence and position. In this simulation, all tokens
+  // have the ID 7.
   int n_right_of(const StepPlan::Item& item) const {
     return static_cast<int>((item.sequence->order() + static_cast<uint64_t>(item.sequence->length())) %
                             static_cast<uint64_t>(item.n_drafts + 1));

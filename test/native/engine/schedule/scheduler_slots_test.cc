@@ -26,7 +26,7 @@ TEST(an_equal_prompt_resumes_from_the_last_snapshot) {
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{192});
   CHECK_EQ(only(second).generated(), 1);
   run_all(bench);
-  // The snapshots cannot be used by another organization.
+  // Another organization cannot use the snapshots.
   bench.add(prompt_of(203), 2, 3);
   bench.step();
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{192});
@@ -51,7 +51,7 @@ TEST(the_next_turn_resumes_from_the_snapshot_of_a_response) {
   Bench bench(64, 256, 4, true, {}, 8, 1024);
   Request& turn = bench.add(prompt_of(40), 1, 50);
   run_all(bench);
-  // One snapshot is after the first 32 tokens of the prompt, the other at 80 of 89 computed tokens.
+  // One snapshot is taken after the first 32 tokens of the prompt, the other after 80 of the 89 computed tokens.
   CHECK_EQ(bench.cache.slots().snapshots(), 2);
   std::vector<TokenId> next = only(turn).tokens;
   next.push_back(5), next.push_back(6);

@@ -125,7 +125,7 @@ TEST(scheduler_assigns_slots_to_choices_in_turn) {
 }
 
 // To admit a waiting request, the scheduler preempts as few sequences as possible, and none if preemption would not
-// free enough pages. Shared pages of a sequence do not count.
+// free enough pages. Pages that a sequence shares with others do not count, because preempting it does not free them.
 TEST(scheduler_preempts_as_few_sequences_as_possible) {
   // Expected number of preempted sequences for each number of free pages.
   struct Case {
@@ -134,11 +134,11 @@ TEST(scheduler_preempts_as_few_sequences_as_possible) {
     std::vector<std::pair<int, uint64_t>> displaced;
   };
   const std::vector<Case> cases = {
-      // Three choices share 20 pages, and each has one additional page. One page is reserved for each choice's next
-      // token.
+      // Three choices share 20 pages, and each has one additional page. For each choice, one page is reserved for its
+      // next token.
       {{}, 23, 160, {{13, 0}, {12, 1}, {11, 1}, {10, 2}, {9, 2}}},
-      // The choices share 20 full pages and two times three window pages. Each choice also has one full page and two
-      // window pages that it does not share.
+      // The choices share 20 full pages and three window pages for each of the two sliding-window layers. Each choice
+      // also has one full page and two window pages that it does not share.
       {{.full = 1, .windowed = 2, .window = 40}, 35, 64, {{21, 0}, {20, 1}, {15, 1}, {14, 2}, {9, 2}}},
   };
   for (const Case& one : cases) {
@@ -231,7 +231,8 @@ TEST(scheduler_flood_of_pages_delays_another_by_at_most_one_step) {
   for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), request->params.max_tokens);
 }
 
-// With as many organizations as slots, each organization gets one slot, and no organization loses its last slot.
+// If there are as many organizations as slots, each organization gets one slot, and no organization loses its only
+// slot.
 TEST(scheduler_gives_every_organization_a_slot_and_preempts_no_last_one) {
   Bench bench(1000, 64, 6);
   for (int i = 0; i < 40; ++i) bench.add(prompt_of(10, i), 1, 300);
@@ -323,9 +324,9 @@ TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   CHECK(!bench.step().first_tokens);
 }
 
-// When one organization sends many long prompts, only a few of them, sometimes only one, run alongside a decoding
-// response. Even then, no step is reserved for the first token of a prompt, because it is not its organization's only
-// request.
+// If one organization sends many long prompts, only a few of them, sometimes only one, run at the same time as a
+// decoding response. Even then, no step is reserved for the first token of a prompt, because it is not its
+// organization's only request.
 TEST(scheduler_gives_no_first_token_step_to_a_flood) {
   Bench bench(1000, 64, 8);
   bench.add(prompt_of(10, 0), 1, 500);
@@ -338,8 +339,8 @@ TEST(scheduler_gives_no_first_token_step_to_a_flood) {
   }
 }
 
-// Running sequences are counted in each step. As soon as an organization's other sequence has ended, its prompt counts
-// as its only request.
+// Running sequences are counted in each step. As soon as the other sequence of an organization has ended, its prompt
+// counts as its only request.
 TEST(scheduler_gives_a_first_token_step_to_the_only_remaining_request) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -377,8 +378,8 @@ TEST(scheduler_computes_single_prompts_of_organizations_together) {
   CHECK(!bench.step().first_tokens);
 }
 
-// A prompt that only fills the prefix cache has no first token. Therefore no step is reserved for it, and its part of a
-// shared step is not increased.
+// A prompt that only fills the prefix cache has no first token. Therefore no step is reserved for it, and its share of
+// a step with several prompts is not increased.
 TEST(scheduler_computes_cache_only_prompts_together_with_decodes) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -489,7 +490,8 @@ TEST(scheduler_lets_forks_without_a_slot_wait_their_turn) {
   CHECK_EQ(bench.cache.available(), 400);
 }
 
-// Small prompts of other organizations may overtake a prompt that does not fit, but only for a limited time.
+// Small prompts of other organizations may overtake a prompt for which there are not enough pages, but only a limited
+// number of times.
 TEST(scheduler_does_not_starve_large_prompts_of_pages) {
   Bench bench(40, 64, 8);
   bench.add(prompt_of(160), 2, 200);  // Holds the pages that the large prompt needs.
@@ -547,7 +549,8 @@ TEST(scheduler_looks_up_a_prompt_without_room_again_only_after_a_change) {
   CHECK_EQ(only(waiting).kv.n_indexed(), 24);  // 20 cached pages plus the pages of one step.
 }
 
-// In the meantime, another sequence has taken the prefix from the cache, so the prompt needs fewer pages than before.
+// In the meantime, another sequence has started to use the cached prefix, so the prompt needs fewer additional pages
+// than before.
 TEST(scheduler_admits_a_prompt_without_room_when_its_prefix_is_in_use) {
   Bench bench(60, 64, 8);
   bench.add(prompt_of(320), 1, 1);  // Leaves 20 pages in the cache.
@@ -580,7 +583,8 @@ TEST(scheduler_computes_simultaneous_equal_prompts_once) {
 }
 
 // Two prompts with a common prefix start together, because neither of them fills a page in its first step. The sequence
-// that is behind uses the full pages of the other sequence, and waits for pages that are about to be full.
+// that has computed fewer tokens uses the full pages of the other sequence, and waits for pages that are about to be
+// full.
 TEST(scheduler_uses_pages_that_another_sequence_has_filled) {
   Bench bench(200, 64, 4);
   bench.scheduler.configure(8, 4);
@@ -598,8 +602,8 @@ TEST(scheduler_uses_pages_that_another_sequence_has_filled) {
   CHECK_EQ(rows, 200 + kPageTokens + 8);
 }
 
-// A page after a different prefix is a different page even if its tokens are equal, so no sequence waits for such a
-// page.
+// If the prefixes differ, pages are different even if their tokens are equal, so no sequence waits for such a page of
+// another sequence.
 TEST(scheduler_does_not_wait_for_pages_of_a_different_prefix) {
   Bench bench(200, 32, 4);
   auto prompt = prompt_of(300);
@@ -682,8 +686,8 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
   CHECK_EQ(only(held).generated(), before + 1);
 }
 
-// Later requests overtake requests whose images are still being encoded or whose client does not read. Once such a
-// request is ready, it comes first.
+// Later requests overtake requests whose images are still being encoded or whose client does not read its events. Once
+// such a request is ready, it comes first.
 TEST(scheduler_skips_requests_that_are_not_ready) {
   Bench bench(64, 64, 8);
   Request& unseen = bench.add(prompt_of(20, 100), 1, 5);
@@ -841,7 +845,8 @@ TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
       CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
       CHECK_EQ(bench.cache.pool().cached() > 0, prefix_cache);
 
-      // The same prompt again, and a prefix of this prompt that does not end where an earlier request ended.
+      // Submits the same prompt again, and then a prefix of this prompt that does not end where an earlier request
+      // ended.
       const uint64_t cached = bench.scheduler.cached_tokens();
       const Request& again = bench.add(prompt, 1, 1);
       bench.step();
@@ -852,7 +857,7 @@ TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
         CHECK_EQ(found, uint64_t{0});
       while (bench.works()) bench.step();
       CHECK_EQ(only(again).generated(), 1);
-      // Organizations that arrive later are entitled to a slot.
+      // Organizations whose requests arrive later are entitled to a slot.
       for (uint64_t organization = 1; organization <= 3; ++organization) {
         for (int i = 0; i < 3; ++i) bench.add(prompt, organization, 200 + 40 * i);
         for (int i = 0; i < 30; ++i) bench.step();
@@ -889,7 +894,7 @@ TEST(a_long_prompt_reserves_only_the_window_pages_it_holds) {
   CHECK_EQ(bench.scheduler.preemptions(), uint64_t{0});
 }
 
-// There are only enough pages for little more than one window. Several prompts take turns, and the oldest one always
+// There are enough pages for only a little more than one window. Several prompts take turns, and the oldest one always
 // makes progress.
 TEST(prompts_that_lack_window_pages_yield_to_the_oldest) {
   const KvLayout layout{.full = 1, .windowed = 4, .window = 40};

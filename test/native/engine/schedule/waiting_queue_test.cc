@@ -93,8 +93,8 @@ TEST(waiting_queue_remembers_debts_while_others_wait) {
   CHECK_EQ(line.order(2), std::string("ba"));
 }
 
-// If two organizations both owe turns, the one with the smaller debt comes first until both have had the same number of
-// slots.
+// If two organizations both have a debt, the one with the smaller debt comes first until both have had the same number
+// of slots.
 TEST(waiting_queue_settles_several_debts_together) {
   Line line;
   line.add('a', 4);
@@ -117,7 +117,8 @@ TEST(waiting_queue_does_not_starve_organizations_with_debt) {
     if (organization != 'a') line.add(organization);  // It waits again immediately.
     if (organization == 'a' && sequence->request.params.n == 1) break;
   }
-  // Before this organization's next turn, each other organization is served once for every slot that this one owes.
+  // Before this organization's next turn, each other organization gets one turn for every slot of this organization's
+  // debt.
   CHECK_EQ(taken, 1 + 4 * (kMaxChoices - 1) + 4);
 }
 
@@ -135,8 +136,8 @@ TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   CHECK(line.take() == &large);
   CHECK_EQ(line.order(3).size(), size_t{3});
 
-  // As soon as its first page is free, the request gets its turn, no matter how few requests have passed it. After the
-  // request is cancelled, it blocks no other request.
+  // As soon as its first page is free, the request gets its turn, no matter how few requests have overtaken it. After
+  // the request is cancelled, it blocks no other request.
   Line other;
   ScheduledSequence& first = other.add('a');
   for (int i = 0; i < 60; ++i) other.add('b');
@@ -146,7 +147,7 @@ TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   CHECK(other.take() == &first);
   ScheduledSequence& second = other.add('a');
   other.lacking = {&second};
-  // One regular turn of the other organization, plus the allowed passes.
+  // One regular turn of the other organization, plus the number of times that requests may overtake this one.
   CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMaxPasses});
   other.queue.remove(second);
   CHECK_EQ(other.order(5), std::string("bbbbb"));

@@ -10,8 +10,8 @@
 namespace monolith::testing {
 namespace {
 
-// In the sequences, some draft tokens are accepted and others rejected, and some steps skip drafting. The reference is
-// a draft model that computes every text from scratch.
+// In the test sequences, some draft tokens are accepted and others rejected, and some steps have no draft tokens. The
+// reference is a draft model that computes every text from scratch.
 TEST(draft_model_predicts_the_same_after_rejected_tokens) {
   EngineSetup setup;
   setup.draft = "models/llama.q8_0.gguf";
@@ -67,7 +67,7 @@ TEST(draft_model_predicts_the_same_after_rejected_tokens) {
   CHECK_EQ(draft.pool().free(), draft.pool().size());
 }
 
-// With greedy sampling, a model that serves as its own draft model is always right.
+// With greedy sampling, a model that is its own draft model always predicts the right tokens.
 TEST(draft_model_of_the_same_weights_is_always_right) {
   EngineSetup setup;
   setup.draft = setup.model;
@@ -119,8 +119,8 @@ TEST(draft_model_skips_sequences_it_has_no_pages_for) {
   CHECK_EQ(drafts_for(first), 0);
 }
 
-// Returns the time spent on a draft model with the given acceptance rate, as a fraction of the target model's time.
-// Each draft model step takes half as long as a target model step.
+// Returns the time spent on a draft model with the given acceptance rate, as a fraction of the time spent on the target
+// model. Each draft model step takes half as long as a target model step.
 double spent_of(double chance, double& saved) {
   constexpr int kSteps = 20'000;
   constexpr double kStepMs = 10;

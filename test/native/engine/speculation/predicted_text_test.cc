@@ -14,7 +14,7 @@ std::vector<TokenId> sequence(TokenId from, int n) {
   return tokens;
 }
 
-// An output that has followed the predicted text token by token so far.
+// Simulates an output that has followed the predicted text token by token so far.
 struct Output {
   explicit Output(std::vector<TokenId> predicted) : words(std::move(predicted)), text(words) {}
   void add(const std::vector<TokenId>& more) {
@@ -67,7 +67,7 @@ TEST(prediction_is_found_at_an_earlier_position_and_counts_each_token_once) {
   CHECK_EQ(output.text.n_matched(), 10);
 }
 
-// Where a word repeats, the next occurrence in the text is used, not the first or the last one.
+// If a word occurs several times in the predicted text, the next occurrence is used, not the first or the last one.
 TEST(prediction_with_repetitions_is_followed_in_order) {
   std::vector<TokenId> words;
   for (TokenId block = 0; block < 4; ++block)

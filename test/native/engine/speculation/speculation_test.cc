@@ -41,8 +41,8 @@ TEST(prompt_lookup_continues_a_repeating_text) {
   CHECK(drafted(other, same, 4) == std::vector<TokenId>(4, 5));
 }
 
-// Compares prompt lookup with a search through the whole text. Lookup finds only real matches, and all of them if its
-// table is large enough.
+// Compares prompt lookup with a search through the whole text. The lookup finds only real matches and, if its table is
+// large enough, all of them.
 TEST(prompt_lookup_random) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
@@ -94,7 +94,7 @@ TEST(draft_length_grows_with_acceptance_and_shrinks_without) {
   }
   CHECK(made < 60);
   CHECK(late >= 1 && late < 10);  // Occasional attempts continue.
-  // One draft token is tried occasionally, even at a cost that cannot pay off.
+  // Occasionally, one draft token is tried even if its cost is so high that it cannot be worthwhile.
   CHECK(drafts.draft(tokens, 2, SequenceDrafts::kMax).size() <= 1);
 }
 
@@ -116,7 +116,7 @@ TEST(acceptance_model_measures_the_cost_of_a_draft_token) {
   CHECK(pace.wants_plain(2));
 }
 
-// Outliers have no lasting effect, regardless of whether they are caused by load from other processes, a stopped
+// Outliers have no lasting effect, regardless of whether they are caused by load from other processes, a suspended
 // process or the first step with a newly mapped file.
 TEST(acceptance_model_recovers_from_delayed_steps) {
   AcceptanceModel pace;

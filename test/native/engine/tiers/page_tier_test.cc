@@ -10,7 +10,7 @@
 namespace monolith::testing {
 namespace {
 
-// Keeps everything that an engine exports for one conversation.
+// Stores everything that an engine exports for one conversation.
 struct Kept {
   struct Page {
     std::vector<std::byte> full, window, snapshot;
@@ -74,7 +74,7 @@ class TierConsumer {
     return held;
   }
 
-  // Writes pages 0 .. n - 1; returns the number of pages for which there was room.
+  // Imports pages 0 .. n - 1. Returns the number of pages for which there was room.
   int write(uint64_t id, const Kept& kept, int n) {
     std::vector<ImportedPage> pages;
     const auto bytes = [](const std::vector<std::byte>& of) { return of.empty() ? nullptr : of.data(); };
@@ -136,7 +136,8 @@ class TierConsumer {
   std::vector<ImportReply> replies_;
 };
 
-// Statistics are updated after the step, so they may be later than the events. Waits until the value is reached.
+// Statistics are updated after the step, so they may be later than the events. Waits until the statistic has reached
+// the value.
 bool reaches(const Engine& engine, uint64_t EngineStats::*count, uint64_t value) {
   for (int i = 0; i < 1000 && engine.stats().*count != value; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -156,7 +157,7 @@ GenerationRequest first_request() {
   return request;
 }
 
-// A prompt that continues the whole first conversation.
+// Returns a request whose prompt continues the whole first conversation.
 GenerationRequest next_request(const GenerationRequest& first, const ChoiceOutcome& answer) {
   GenerationRequest next = first;
   next.retain.clear();
@@ -210,7 +211,7 @@ Round check_round_trip(EngineSetup setup, const std::string& what) {
   if (!engine) return {};
   Consumer consumer(*engine);
   TierConsumer tier(*engine);
-  // Imports other contents first, so that the pages have different ids.
+  // Other contents are imported first, so that the pages have different ids.
   GenerationRequest other = next;
   other.prompt = test_prompt(90, 5);
   run(consumer, other);
@@ -222,7 +223,7 @@ Round check_round_trip(EngineSetup setup, const std::string& what) {
   engine->close_import(1);
   CHECK(pages_come_back(*engine));
   CHECK(reaches(*engine, &EngineStats::pages_imported, static_cast<uint64_t>(n_pages)));
-  // Another organization does not see the pages.
+  // Another organization does not find the pages.
   uint32_t cached = 1;
   next.organization = 8;
   check_same(run(consumer, next, &cached), expected, what + ", other organization");
@@ -378,7 +379,7 @@ TEST(a_full_outbox_skips_pages_and_counts_them) {
   CHECK_EQ(more.pages.begin()->first, 5);
 }
 
-// A small page after a skipped one would fit, but nothing could find it.
+// A small page after a skipped page would fit, but no lookup could find it.
 TEST(nothing_is_exported_after_a_skipped_page) {
   EngineSetup setup = of_model("models/mimo2.q8_0.gguf", KvType::kF16);
   setup.limits.pages_by_window = true;
@@ -514,7 +515,7 @@ TEST(pinned_pages_are_evicted_only_if_no_sequence_could_run_otherwise) {
   run(consumer, other_request(340, 7));
   run(consumer, request, &cached);
   CHECK(cached < 96u);
-  // A second import pins the pages that the last request computed again.
+  // A second import pins the pages that the preceding request has computed again.
   engine->close_import(1);
   CHECK_EQ(tier.open(2, 7, request, true).size(), size_t{6});
   engine->close_import(2);

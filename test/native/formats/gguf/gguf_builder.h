@@ -89,7 +89,8 @@ class GgufBuilder {
   // Adds a key with an arbitrary type number, followed by arbitrary bytes.
   GgufBuilder& raw(std::string_view key, uint32_t type, const Bytes& payload);
 
-  // Adds a tensor with its data. `offset` overrides the offset in the tensor table.
+  // Adds a tensor with its data. If `offset` is given, the tensor table contains this offset instead of the correct
+  // one.
   GgufBuilder& tensor(std::string_view name, uint32_t type, std::initializer_list<uint64_t> dims,
                       std::span<const std::byte> data, std::optional<uint64_t> offset = std::nullopt);
   GgufBuilder& tensor(std::string_view name, TensorType type, std::initializer_list<uint64_t> dims,

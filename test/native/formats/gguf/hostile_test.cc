@@ -63,7 +63,7 @@ Bytes with_array(uint32_t element_type, uint64_t count, const Bytes& body = {}) 
 }
 
 const Attack kAttacks[] = {
-    // Files that are not GGUF, or are GGUF of an unsupported version.
+    // Files that are not GGUF files, or that have an unsupported GGUF version.
     {"empty", [] { return Bytes(); }, ErrorCode::kInvalidFile, "the file is empty"},
     {"other_magic", [] { return text("JUNKJUNKJUNKJUNK"); }, ErrorCode::kInvalidFile, "begins with 'JUNK'"},
     {"binary_magic", [] { return Bytes(24); }, ErrorCode::kInvalidFile, "'\\x00\\x00\\x00\\x00'"},
@@ -256,7 +256,7 @@ TEST(gguf_rejects_each_attack_with_its_reason) {
   }
 }
 
-// Properties of real files that are unusual but harmless.
+// Files with unusual but harmless properties, which occur in real files.
 TEST(gguf_accepts_unusual_but_harmless_files) {
   Bytes trailing = with_tensor(kF32, {16});
   trailing.resize(trailing.size() + 1000);

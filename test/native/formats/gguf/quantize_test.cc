@@ -61,8 +61,8 @@ TEST(quantization_error_is_within_the_rounding_error) {
       }
     }
   }
-  // Types with blocks of 256 values. Q4_K is more precise than 4-bit types without a minimum, and Q6_K is more precise
-  // still. Non-finite values are harmless.
+  // Tests types with blocks of 256 values. Q4_K is more precise than 4-bit types without a minimum, and Q6_K is more
+  // precise still. Non-finite values are harmless.
   for (const auto& [type, bound] : {std::pair{TensorType::kQ4_K, 0.09f}, std::pair{TensorType::kQ6_K, 0.04f}}) {
     std::vector<float> values(256), back(256);
     for (float& value : values) {
@@ -102,7 +102,7 @@ TEST(rows_are_gathered) {
       .type = TensorType::kF32, .cols = 2, .parts = {std::as_bytes(std::span(a)), std::as_bytes(std::span(b))}};
   REQUIRE(source.rows() == 12);
   std::vector<float> out(8);
-  // These four rows come from both parts of the source.
+  // These four rows extend over both parts of the source.
   read_rows(source, TensorType::kF32, 2, 4, 1, reinterpret_cast<std::byte*>(out.data()));
   CHECK(out == (std::vector<float>{4, 5, 6, 7, 8, 9, 10, 11}));
   CHECK(can_store(source, TensorType::kF32));

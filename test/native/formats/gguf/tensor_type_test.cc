@@ -41,7 +41,7 @@ TEST(tensor_types_have_sizes_and_names) {
   CHECK_EQ(traits_of(TensorType::kBF16).name, "BF16");
   for (uint32_t unsupported : {4u, 5u, 9u, 24u, 31u, 41u, 1000u, 0xffffffffu})
     CHECK(tensor_type_traits(unsupported) == nullptr);
-  // The two tables must agree on types that are in both.
+  // The two tables must agree on the types that are in both of them.
   for (uint32_t type = 0; type < 64; ++type)
     if (const TensorTypeTraits* traits = tensor_type_traits(type)) CHECK_EQ(traits->name, tensor_type_name(type));
   CHECK_EQ(tensor_type_name(13), "Q5_K");
@@ -66,7 +66,7 @@ TEST(half_conversions_are_exact) {
     const float want = half & 0x8000 ? -magnitude : magnitude;
     if (std::bit_cast<uint32_t>(got) != std::bit_cast<uint32_t>(want) || float_to_half(got) != half)
       return check::fail(__FILE__, __LINE__, "half " + std::to_string(bits));
-    // Halfway to the next bit pattern, ties round to even, and any larger value rounds up.
+    // A value halfway to the next bit pattern is rounded to the even one, and any larger value is rounded up.
     if (exponent == 31) continue;
     const float next = half_to_float(static_cast<uint16_t>((half & 0x7fff) + 1));
     const float tie = std::isinf(next) ? 65520.0f : (magnitude + next) / 2;
@@ -355,9 +355,9 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
   const Bound table[] = {
       {"f16", TensorType::kF16, 1, 0x1p-11, 0x1p-12},  // F16: half a unit in the last place of an 11-bit mantissa.
       {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},  // BF16: half a unit in the last place of an 8-bit mantissa.
-      // Q8_0: half a step, plus the rounding error of the scale.
+      // Q8_0: the error is half a step, plus the rounding error of the scale.
       {"q8_0", TensorType::kQ8_0, 32, 0.57 / 127, 0.01},
-      // Q4_0: a whole step at the end of the range that has no exact code.
+      // Q4_0: the error is a whole step at the end of the range for which there is no exact code.
       {"q4_0", TensorType::kQ4_0, 32, 1.01 / 8, 0.15},
       {"q4_k", TensorType::kQ4_K, 256, 2.0 / 15, 0.12},  // Q4_K: the range from -max to max in 15 steps.
       {"q6_k", TensorType::kQ6_K, 256, 1.0 / 31, 0.03},

@@ -46,7 +46,7 @@ uint64_t touch_everything(const GgufFile& file, std::span<const std::byte> bytes
     insist(tensor.shape[0] % traits.block_values == 0, "rows are whole blocks");
     add(std::as_bytes(std::span(tensor.name)));
     const int64_t n_values = std::min<int64_t>(tensor.n_values(), 16 * 256);
-    // The tensor's rows are converted to the tensor's type when they are read.
+    // The rows of such a tensor are converted to the tensor's type when they are read.
     if (tensor.source != nullptr) {
       insist(tensor.data.empty(), "tensors that are converted on reading have no data");
       for (const auto place : tensor.source->places()) add(place);

@@ -120,7 +120,7 @@ TEST(folders_are_translated_to_gguf_keys_and_names) {
   CHECK(ids == (std::vector<TokenId>{2, 3, 1, 0}));
 }
 
-// In the text section, transformers saves only the settings that differ from the class defaults.
+// In the section for the text model, transformers saves only the settings that differ from the class defaults.
 TEST(text_configs_use_the_defaults_of_their_class) {
   const auto with_text = [](const std::string& name, const std::string& text) {
     Parts parts;
@@ -139,7 +139,7 @@ TEST(text_configs_use_the_defaults_of_their_class) {
     CHECK_EQ(number(*file, "gemma3.embedding_length"), 2560u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count"), 8u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count_kv"), 4u);
-    // The head size is the class default rather than 2560 / 8.
+    // The head size is the default of the class rather than 2560 / 8.
     CHECK_EQ(number(*file, "gemma3.attention.key_length"), 256u);
     CHECK_EQ(number(*file, "gemma3.context_length"), 131072u);
     CHECK_EQ(number(*file, "gemma3.attention.sliding_window"), 1024u);
@@ -167,8 +167,8 @@ TEST(text_configs_use_the_defaults_of_their_class) {
     CHECK_EQ(number(*file, "llama.attention.key_length"), 128u);
   }
   {
-    // A setting with a null value counts as present. There are no default sizes for model types whose files always
-    // contain all sizes.
+    // A setting with a null value counts as present. Model types whose files always contain all sizes have no default
+    // sizes.
     std::string error;
     Parts parts;
     for (const char* const text : {R"("model_type":"llama","hidden_size":null)", R"("model_type":"qwen3")"}) {
@@ -518,7 +518,7 @@ TEST(normalizers_of_folders_are_applied) {
   Parts parts;
   replace(parts.tokenizer, "\"normalizer\":null",
           R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"}]})");
-  // The token's spelling is normalized too, to "aa".
+  // The token's spelling is also normalized, to "aa".
   replace(parts.tokenizer, "\"content\":\"<tool>\"", "\"normalized\":true,\"content\":\"\u00AA\u00AA\"");
   const auto file = open(parts);
   REQUIRE(file != nullptr);

@@ -14,8 +14,8 @@ constexpr const char* kQ = "base_model.model.model.layers.0.self_attn.q_proj";
 
 std::string zeros(size_t count) { return std::string(count * 4, '\0'); }
 
-// Opens a folder that adapts `module`, a matrix of 8 x 4, with rank 2 and lora_alpha 16. `more`: JSON members to append
-// to adapter_config.json.
+// Opens a folder that adapts `module`, a matrix of 8 x 4, with rank 2 and lora_alpha 16. `more` contains JSON members
+// that are appended to adapter_config.json.
 Result<LoraFile> open_pair(const std::string& module, const std::string& more = "", const hf::LoraBase& base = kLlama) {
   const ScratchFolder folder;
   folder.write("adapter_config.json", R"({"peft_type":"LORA","r":2,"lora_alpha":16)" + more + "}");

@@ -79,7 +79,7 @@ void expect_values(const Folder& folder, TensorType type, const std::string& wha
     check::fail(__FILE__, __LINE__, what + ": stored as " + std::string(traits_of(tensor->type).name));
   CHECK(tensor->shape[0] == folder.in && tensor->shape[1] == folder.out);
   const GgufTensor* const scale = (*file)->tensor("blk.0.ffn_down.scale");
-  // None of the checkpoint's auxiliary tensors may remain.
+  // The result must not contain any of the checkpoint's auxiliary tensors.
   CHECK((*file)->tensors().size() == (folder.scale == 1 ? 2 : 3));
   CHECK((scale == nullptr ? 1 : values_of(**file, *scale, 0, 1)[0]) == folder.scale);
   if (values_of(**file, *tensor, 0, folder.out) != folder.want)
@@ -103,7 +103,7 @@ struct Integers {
 // The codes, zero points and scales of a matrix, and the values that they represent.
 struct Numbers {
   Integers form;
-  // Shapes of `codes`, `zeros` and `group_of`: [in * out], [groups * out], [in].
+  // `codes` has [in * out] elements, `zeros` has [groups * out], and `group_of` has [in].
   std::vector<uint32_t> codes, zeros, group_of;
   std::vector<uint16_t> scales;  // [groups * out], as F16 or BF16.
   int64_t groups;
@@ -337,7 +337,7 @@ TEST(fp8_checkpoints_are_decoded_by_block) {
   expect_values(fp8_by_row(kCutCols), TensorType::kF32, "a scale for each row");
 }
 
-// Codes and scales stay unchanged, with one byte per weight.
+// The codes and the scales are stored unchanged, with one byte per weight.
 TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
   for (const char* type : {"F32", "F8_E8M0"})
     expect_values(fp8(Scales::kPowers, type, kWholeCols), TensorType::kF8Scaled, type);

@@ -268,7 +268,7 @@ TEST(invalid_tensors_of_vision_encoders_are_rejected_by_name) {
     parts.tensors.push_back(tensor);
     refused(parts, message);
   }
-  // Layers after those in use are ignored.
+  // Layers after the last layer in use are ignored.
   Parts parts;
   parts.tensors.push_back({at + "encoder.layers.7.mlp.fc1.bias", "F32", {2}, std::string(8, 'a')});
   CHECK(opened(parts).ok());

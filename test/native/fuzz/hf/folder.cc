@@ -47,8 +47,8 @@ void read_all(const GgufFile& file) {
   std::vector<std::byte> scratch;
   volatile uint8_t sum = 0;
   for (const GgufTensor& tensor : file.tensors()) {
-    // Reads a few rows from the start, and the last row, because the code that converts rows is what might read out of
-    // bounds.
+    // Reads the first few rows and the last row, because out-of-bounds reads are most likely in the code that converts
+    // rows.
     const TensorTypeTraits& traits = traits_of(tensor.type);
     // The stored rows of a convolution kernel are longer than the rows of the tensor's shape.
     const auto row = tensor.source != nullptr && tensor.source->rows() > 0

@@ -90,7 +90,7 @@ TEST(grammar_continues_with_its_suffix) {
   CHECK(read(*grammar, "12}\n</call>") == Read::kWhole);
   CHECK(read(*grammar, "12.}\n") == Read::kNot && read(*grammar, "12}\n</call>x") == Read::kNot &&
         read(*grammar, "}") == Read::kNot);
-  // A token may contain the end of the value and the start of the suffix, but must not extend beyond the suffix.
+  // A token may contain the end of the value and the start of the suffix, but must not continue beyond the suffix.
   const auto object = compiled(of(GrammarOptions::Kind::kJsonObject, "", "}"));
   Grammar::Position position = object->start();
   CHECK(object->advance(position, {}, '{') == Grammar::Outcome::kOk);
@@ -265,7 +265,7 @@ TEST(grammar_reads_the_text_before_its_value) {
   const auto letters = compiled(options);
   CHECK(read(*letters, "aZ09false") == Read::kWhole && read(*letters, "aZ0f") == Read::kBeginning &&
         read(*letters, "aZ-") == Read::kNot);
-  // The text before the value has one character too few or too many.
+  // Tests texts before the value that have one character too few or too many.
   CHECK(read(*letters, "aZ0false") == Read::kNot && read(*letters, "aZ091false") == Read::kNot);
 }
 
@@ -311,8 +311,8 @@ TEST(grammar_masks_agree_with_tokens) {
   }
 }
 
-// Takes random single-byte tokens until the text ends. Returns the number of colons, and reports the slowest mask
-// computation.
+// Generates a text from random single-byte tokens until it ends. Returns the number of colons in it, and prints the
+// time of the slowest mask computation.
 size_t walk_to_its_end(Grammar& grammar) {
   Grammar::Position position = grammar.start();
   std::vector<TokenId> before;
@@ -348,7 +348,7 @@ TEST(grammar_of_a_large_counted_object_reaches_its_end) {
   CHECK(members >= 500 && members <= 900);
 }
 
-// An object with many properties that are not in `properties`. `minProperties` demands all but one of the 1,000
+// Tests an object with many properties that are not in `properties`. `minProperties` requires all but one of the 1,000
 // possible names, so toward the end few first characters are still available.
 TEST(grammar_of_an_object_with_many_names_reaches_its_end) {
   const auto grammar = compiled(of(
@@ -500,7 +500,7 @@ TEST(grammar_computes_transitions_before_a_token_is_read) {
 TEST(grammar_positions_survive_a_reset_of_the_automaton) {
   GrammarLimits tight;
   tight.most_states = 400;
-  // The schema has nesting, counters and remembered names, which are all the elements of a state.
+  // The schema has nesting, counters and remembered names, which are all the parts that a state can have.
   const auto options = of(
       GrammarOptions::Kind::kJsonSchema,
       R"({"type":"array","maxItems":3000,"items":{"type":"object","minProperties":2,"propertyNames":{"pattern":"^[a-z]{1,9}$"},"additionalProperties":{"type":"string","maxLength":300}}})");
@@ -522,7 +522,7 @@ TEST(grammar_positions_survive_a_reset_of_the_automaton) {
     before.push_back(token);
   }
   CHECK(small->epoch() > 20 * grammar->epoch());
-  // A position that has not been used since its start must read the whole text again.
+  // For a position that has not been advanced since the start, the whole text must be read again.
   REQUIRE(small->allowed(late, before, again) == Grammar::Outcome::kOk);
   REQUIRE(grammar->allowed(position, before, mask) == Grammar::Outcome::kOk);
   CHECK(std::ranges::equal(mask.words(), again.words()));

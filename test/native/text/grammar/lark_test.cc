@@ -44,8 +44,7 @@ std::string refusal(const std::string& text) {
   return compiled(lark(text), problems) ? "none" : problems.back().what;
 }
 
-// The argument "input" of a call, which must match the grammar. The grammar must not contain quotation marks or
-// backslashes.
+// Returns the options for a call whose argument "input" must match the grammar.
 GrammarOptions argument(const char* keyword, const std::string& grammar) {
   std::string quoted;
   for (const char c : grammar)
@@ -57,8 +56,8 @@ GrammarOptions argument(const char* keyword, const std::string& grammar) {
   return options;
 }
 
-// Returns 'w' for a complete match, 'b' for a proper prefix of one, 'n' if the text is neither, and 'f' if the grammar
-// reached its limits.
+// Returns 'w' if the text is a complete match, 'b' if it is a proper prefix of one, 'n' if the text is neither, and 'f'
+// if the grammar reached its limits.
 char read(Grammar& grammar, std::string_view text) {
   Grammar::Position position = grammar.start();
   std::vector<TokenId> before;

@@ -35,8 +35,8 @@ void compile(Compiled& out, const std::string& pattern) {
   out.whole = regex.whole(*out.pool);
 }
 
-// Compares literals() with the union of single literals. Both must match the same strings among every word, every
-// prefix and every one-character change.
+// Compares literals() with the union of single literals. Both must match the same strings among all words, their
+// prefixes, and all strings that differ from a word in one character.
 TEST(literals_match_exactly_the_listed_texts) {
   std::mt19937 random(3);
   const char* const letters[] = {"a", "b", "c", "\u00e9", "\U0001F600"};

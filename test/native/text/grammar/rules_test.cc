@@ -45,8 +45,8 @@ std::string refusal(const std::string& rules) {
   return compiled(rules, problems) ? "none" : problems.back().what;
 }
 
-// Returns 'w' for a whole text, 'b' for a proper prefix of one, 'n' if the text is neither, and 'f' if the grammar
-// reached its limits.
+// Returns 'w' if the text matches completely, 'b' if it is a proper prefix of a matching text, 'n' if the text is
+// neither, and 'f' if the grammar reached its limits.
 char read(Grammar& grammar, std::string_view text) {
   Grammar::Position position = grammar.start();
   std::vector<TokenId> before;
@@ -289,7 +289,7 @@ TEST(rules_nest_as_deep_as_their_text) {
   const auto nested = compiled("root ::= \"(\" root \")\" | \"x\"");
   const std::string deep(10'000, '(');
   CHECK(read(*nested, deep) == 'b');
-  // There are two alternatives at each bracket, so that continuations are nested within alternatives.
+  // At each bracket, there are two alternatives, so that continuations are nested within alternatives.
   const auto twofold = compiled("root ::= a | b\na ::= \"(\" root \")\" | \"x\"\nb ::= \"(\" root \"]\" | \"y\"");
   CHECK(read(*twofold, std::string(2'000, '(') + "x" + std::string(1'000, ')') + std::string(1'000, ']')) == 'w');
   CHECK(read(*twofold, std::string(2'000, '(') + "x" + std::string(1'999, ')') + "x") == 'n');

@@ -183,7 +183,7 @@ TEST(dependent_members_have_no_dead_ends) {
   }
 }
 
-// A negated schema may require a member whose name or value differs from all others.
+// A negated schema may require a member whose name or value does not match a certain schema.
 TEST(members_that_must_exist_have_no_dead_ends) {
   struct Case {
     const char *json, *good, *bad;
@@ -282,7 +282,8 @@ TEST(items_that_match_contains_are_counted) {
     bool any = false;
     for (const auto& array : arrays) any = any || valid(array);
     if (!run.schema) {
-      // Some schemas need more items than the five tried here.
+      // A rejected schema must match none of the arrays tried here. Some schemas that compile match only arrays with
+      // more than five items.
       if (any) return check::fail(__FILE__, __LINE__, json + ": " + run.problems.at(0).what);
       continue;
     }
@@ -339,8 +340,8 @@ TEST(one_of_is_any_of_and_nullable_adds_null_if_requested) {
   CHECK(fits(run, "\"a\""));
 }
 
-// With many pairs of dependent members, the possible numbers of members are computed. An error is reported if this
-// computation would take too long.
+// For objects with many pairs of dependent members, the compiler computes the possible numbers of members. It reports
+// an error if this would take too long.
 TEST(many_dependent_members_are_counted) {
   const auto schema = [](int n_pairs, int least, int most, bool entangled) {
     std::string properties, needs;
@@ -772,8 +773,8 @@ TEST(keywords_with_any_value_are_accepted_or_rejected) {
                                        "definitions",
                                        "$schema",
                                        "nullable"};
-  // The values have many arrays and objects and few strings, so that an index for one kind is out of range for the
-  // others.
+  // The values have many arrays and objects and few strings, so that an index into the values of one kind is out of
+  // range for the other kinds.
   constexpr const char* kValues[] = {"null",
                                      "true",
                                      "false",

@@ -1,4 +1,4 @@
-// Runs the fuzz target's function on many files with random damage.
+// Runs the function of the tokenizer fuzz target on many files with random damage.
 #include <string_view>
 
 #include "check.h"

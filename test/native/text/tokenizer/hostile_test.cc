@@ -20,7 +20,7 @@ void expect_error(const GgufBuilder& gguf, ErrorCode code, const std::string& pa
     check::fail(__FILE__, __LINE__, "'" + loaded.error().message + "' does not contain '" + part + "'");
 }
 
-// Expects an error for a valid file with one change.
+// Checks that a file that is valid except for one change is rejected with an error.
 void expect_invalid(const std::function<void(VocabularyFile&)>& change, const std::string& part,
                     VocabularyFile file = VocabularyFile::byte_level()) {
   change(file);

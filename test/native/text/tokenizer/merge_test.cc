@@ -11,7 +11,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// For each merge, examines all pairs and takes the leftmost pair with the lowest rank.
+// Reference algorithm: for each merge, examines all pairs and merges the leftmost pair with the lowest rank.
 std::vector<Symbol> merge_plainly(const MergeTable& table, std::vector<Symbol> symbols) {
   for (;;) {
     Merge best;

@@ -1,5 +1,5 @@
-// Tests SentencePiece vocabularies with a list of merges. The result must be the same as if one pair is merged at a
-// time, which is how a tokenizer.json defines it.
+// Tests SentencePiece vocabularies with a list of merges. The result must be the same as if one pair were merged at a
+// time, which is how tokenizer.json defines it.
 #include <algorithm>
 #include <array>
 #include <string>

@@ -55,7 +55,7 @@ TEST(text_in_each_normal_form) {
       {"\uFDFA", "\uFDFA", "\uFDFA",
        "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647 \u0639\u0644\u064A\u0647 \u0648\u0633\u0644\u0645",
        "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647 \u0639\u0644\u064A\u0647 \u0648\u0633\u0644\u0645"},
-      // A mark at the start of the text, and two consecutive marks.
+      // Tests a mark at the start of the text, and two consecutive marks.
       {"\u0301\u0308e", "\u0301\u0308e", "\u0301\u0308e", "\u0301\u0308e", "\u0301\u0308e"},
   };
   for (const Case& one : kCases) {
@@ -63,7 +63,7 @@ TEST(text_in_each_normal_form) {
     CHECK_EQ(show(in(NormalForm::kNfd, one.text)), show(one.nfd));
     CHECK_EQ(show(in(NormalForm::kNfkc, one.text)), show(one.nfkc));
     CHECK_EQ(show(in(NormalForm::kNfkd, one.text)), show(one.nfkd));
-    // The text before and after the changed part stays the same.
+    // The text before and after the part that is normalized stays the same.
     CHECK_EQ(show(in(NormalForm::kNfc, "x\u0430" + std::string(one.text) + "\u4E00y")),
              show("x\u0430" + std::string(one.nfc) + "\u4E00y"));
   }
@@ -154,8 +154,8 @@ TEST(special_tokens_split_text_before_normalization) {
   const TokenId mark = file.add("<e>", TokenKind::kControl), word = file.add("nai\u0308ve", TokenKind::kUserDefined);
   const auto loaded = load(file);
   REQUIRE(loaded.ok());
-  // The accent after the token must not combine with the letter before it, and the token is matched in the original
-  // text.
+  // The accent after the special token must not combine with the letter before the token. Tokens are matched in the
+  // original text.
   CHECK_EQ(show(encode(**loaded, "e<e>\u0301", {.parse_special = true})), show({'e', mark, 0xCC, 0x81}));
   CHECK_EQ(show(encode(**loaded, "nai\u0308ve")), show({word}));
   CHECK_EQ(encode(**loaded, "na\u00EFve").size(), size_t{6});
@@ -163,7 +163,7 @@ TEST(special_tokens_split_text_before_normalization) {
   const auto normalized = load(file.builder().array<int32_t>(std::string(kNormalizedTokensKey), {word}));
   REQUIRE(normalized.ok());
   for (const char* text : {"nai\u0308ve", "na\u00EFve"}) CHECK_EQ(show(encode(**normalized, text)), show({word}));
-  // Neither of these lists turns ordinary text into control tokens.
+  // Even if a control token is in one of these lists, ordinary text is not turned into control tokens.
   for (const std::string_view key : {kNormalizedTokensKey, kRawTokensKey}) {
     const auto listed = load(file.builder().array<int32_t>(std::string(key), {mark}));
     REQUIRE(listed.ok());

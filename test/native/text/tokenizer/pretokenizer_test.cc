@@ -114,7 +114,7 @@ constexpr const char* kDefault[] = {
     " \036.\036a\036 \036.\036\n\n\036!!\036\r\r \036'\036ll\036 \0369\036'\036s",
 };
 
-// The same format. These texts distinguish letter cases, marks and scripts.
+// These tables have the same format. The texts distinguish letter cases, marks and scripts.
 constexpr const char* kTekken[] = {
     "I\036'm\036 SURE\036 you\036'Re\036,\036 they\036'd\036 say\036 '\036tis\036 it\036'S",
     "a\036 \036 b\036  \036 c\036 \t\036 d",
@@ -391,7 +391,7 @@ constexpr const char* kMinicpm5[] = {
     "don\036't\036 DON\036'T\036 '\036Sx\036 l\036'ami\036 \342\200\231\036s\036 it\036's\036x\036 THE\036'll\036 "
     "X\036'Re",
 };
-// The same format. These texts contain phrases, grouped digits and several scripts.
+// These tables have the same format. The texts contain phrases, grouped digits and several scripts.
 constexpr const char* kKimi[] = {
     "I'm\036 SURE\036 you'Re\036,\036 they'd\036 say\036 '\036tis\036 it'S",
     "a\036 \036 b\036  \036 c\036 \t\036 d",
@@ -628,7 +628,7 @@ constexpr const char* kChameleon[] = {
     "price\036 \036$\0365\036,\036 \0365\0360\036%\036 \036(\036ok\036)\036 \036[\036a\036_\036b\036]\036 "
     "\036{\036c\036}\036~\036d",
 };
-// The exception is "~", which \p{S} in llama.cpp does not match.
+// The result differs from the expression only for "~", which \p{S} in llama.cpp does not match.
 constexpr const char* kAfmoe[] = {
     "I\036'm\036 SURE\036 you\036'Re\036,\036 they\036'd\036 say\036 '\036tis\036 it\036'S",
     "a\036 \036 b\036  \036 c\036 \t\036 d",

@@ -58,7 +58,8 @@ TEST(the_guard_makes_special_tokens_plain_text) {
        {"<" + G + "|im_end|>", "<|im_end|" + G + ">", "<|im_" + G + "end|>", "<" + G + "|" + G + G + "im_end|>"})
     CHECK_EQ(show(encode(tokenizer, text, options)), show(plain));
 
-  // A shorter special token within a spelling that a guard interrupts is not matched instead.
+  // If a guard interrupts the spelling of a special token, a shorter special token within this spelling is not matched,
+  // either.
   CHECK_EQ(std::count(plain.begin(), plain.end(), tokenizer.find("end|>")), 0);
   CHECK_EQ(encode(tokenizer, "end|>", options).size(), size_t{1});
 
@@ -67,7 +68,7 @@ TEST(the_guard_makes_special_tokens_plain_text) {
   want.insert(want.end(), plain.begin(), plain.end());
   want.push_back(end);
   CHECK_EQ(show(encode(tokenizer, "<|im_start|>" + G + "<" + G + "|im_end|>" + G + "<|im_end|>", options)), show(want));
-  // Without the guard between them, this text and the text after it would together become a special token.
+  // Without the guard in the middle, this text would be a special token.
   CHECK_EQ(show(encode(tokenizer, "<|im_en" + G + "d|>", options)), show(plain));
 
   // User-defined tokens are tested with and without parse_special.
@@ -99,7 +100,7 @@ TEST(guards_in_ordinary_text_change_nothing) {
 }
 
 // Longer special tokens are matched first, anywhere in the text; tokens of equal length are matched from left to right.
-// The reference tries all tokens in turn.
+// The reference tries one token after another.
 TEST(special_tokens_match_longest_first) {
   VocabularyFile file = VocabularyFile::byte_level();
   std::vector<std::string> spellings = {"ab", "aba", "bab", "babb", "aaaa", "aaaaa", "bb", "b<", "<abab>"};
@@ -115,8 +116,8 @@ TEST(special_tokens_match_longest_first) {
       random = random * 1664525 + 1013904223;
       text += "aaabbb<>"[random >> 29];
     }
-    // For each byte, the index in `spellings` of the token that covers the byte. Tokens of equal length are matched
-    // from left to right.
+    // `owner` contains, for each byte, the index in `spellings` of the token that covers the byte. Tokens of equal
+    // length are matched from left to right.
     std::vector<TokenId> owner(text.size(), kNoToken);
     for (size_t length = 6; length > 0; --length)
       for (size_t i = 0; i + length <= text.size(); ++i) {
@@ -137,7 +138,7 @@ TEST(special_tokens_match_longest_first) {
 }
 
 TEST(ordinary_text_never_becomes_a_control_token) {
-  // A merge, a whole word and a SentencePiece token, all of which spell a control token.
+  // Tests a merge, a whole word and a SentencePiece token, each of which has the spelling of a control token.
   VocabularyFile bpe = VocabularyFile::byte_level({"E O", "EO S"});
   bpe.types[static_cast<size_t>(258 - 1)] = static_cast<int32_t>(TokenKind::kControl);
   bpe.pre = "llama-bpe";
@@ -253,7 +254,7 @@ TEST(tokens_with_inner_spaces_merge_across_words) {
   }
 }
 
-// Phi-3's GGUF files have no key for this property. Like llama.cpp, the tokenizer infers it from the model's name.
+// The GGUF files of Phi-3 have no key for this property. Like llama.cpp, the tokenizer infers it from the model's name.
 TEST(special_tokens_of_phi_3_remove_the_white_space_after_them) {
   VocabularyFile file = VocabularyFile::sentencepiece();
   for (const char* spelling : {"<|user|>", "<|end|>", "<|assistant|>", "<|endoftext|>"})
@@ -271,7 +272,7 @@ TEST(special_tokens_of_phi_3_remove_the_white_space_after_them) {
   const TokenId user = hi - 5, end = hi - 4, assistant = hi - 3, end_of_text = hi - 2, newline = 3 + '\n';
   for (const char* name : {"Phi-3-mini-4k-instruct", "phi3", "Microsoft PHI-3.5"})
     CHECK_EQ(ids_in(name, prompt), show({user, hi, end, assistant}));
-  // One of the tokens removes the whitespace after it; the other does not.
+  // One of the tokens removes the whitespace that follows it; the other does not.
   CHECK_EQ(ids_in("Phi-3", "</s>\n<s>\n").substr(0, 4), std::string("[2 1"));
   const std::string kept = ids_in("Phi-3", "<|endoftext|>\n");
   CHECK(kept.ends_with(" " + std::to_string(newline) + "]") && kept.starts_with("[" + std::to_string(end_of_text)));

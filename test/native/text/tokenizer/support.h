@@ -28,11 +28,11 @@ struct VocabularyFile {
 
   TokenId add(const std::string& spelling, TokenKind kind = TokenKind::kNormal, float score = 0);
 
-  // The 256 bytes in GPT-2's alphabet, each with its value as token ID, and the merges with the tokens that they
-  // produce.
+  // Returns a byte-level vocabulary: the 256 bytes in GPT-2's alphabet, each with its value as token ID, followed by
+  // the tokens that the merges produce.
   static VocabularyFile byte_level(std::initializer_list<std::string> merges = {});
 
-  // <unk>, <s>, </s>, and the 256 byte tokens with IDs 3 to 258.
+  // Returns a SentencePiece vocabulary: <unk>, <s>, </s>, and the 256 byte tokens with IDs 3 to 258.
   static VocabularyFile sentencepiece();
 
   GgufBuilder builder() const;

@@ -1,4 +1,5 @@
-// Compares the incremental UTF-8 decoder with the WHATWG decoder, for whole inputs and for every way to split them.
+// Compares the incremental UTF-8 decoder with the decoder defined by WHATWG, for whole inputs and for every way to
+// split them.
 #include <string>
 
 #include "check.h"
@@ -57,8 +58,8 @@ std::string decode_in_parts(std::string_view bytes, size_t first, size_t second)
   return out;
 }
 
-// Returns the number of leading bytes that are a prefix of a valid character, and whether they form a whole character.
-// Uses the table of well-formed sequences in the Unicode Standard (table 3-7).
+// Returns how many bytes at the start of the input are a prefix of a valid character, and whether they form a whole
+// character. Uses the table of well-formed sequences in the Unicode Standard (table 3-7).
 size_t longest_subpart(std::string_view bytes, bool& whole) {
   struct Row {
     unsigned char low[4], high[4];

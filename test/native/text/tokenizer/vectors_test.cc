@@ -18,7 +18,8 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Loads the tokenizer from a golden-vector file. Returns null if the test was skipped or has failed.
+// Loads the tokenizer of a golden-vector file. Returns null if the file is missing (the test is then skipped) or if
+// loading fails (the test then fails).
 std::unique_ptr<const Tokenizer> open(const std::string& relative) {
   const std::string path = check::vectors_path(relative);
   if (path.empty()) {

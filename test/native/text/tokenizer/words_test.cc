@@ -9,7 +9,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// "abc" is a token, but "b c" is merged before "ab c" can be, so the result is a, bc.
+// "abc" is a token, but b and c are merged before ab and c can be merged, so the result is a, bc.
 VocabularyFile unreachable_word() { return VocabularyFile::byte_level({"b c", "a b", "ab c", "Ġ a"}); }
 
 }  // namespace
