@@ -200,7 +200,8 @@ function readOptions(args: string[]): VariantsOptions | null {
   };
   const variants = (values.variant ?? ['auto=auto']).map((raw): [string, LoadOptions] => {
     const [label, rest] = labeled('variant', raw);
-    const [isa, arithmetic] = rest.split(':');
+    const [isa, arithmetic, more] = rest.split(':');
+    if (more !== undefined) throw new Error(`--variant: "${raw}" has more than an ISA and an arithmetic`);
     return [label, { ...load, ...kernelOptions(isa, arithmetic) }];
   });
   const peers = (values.peer ?? []).map((raw): [string, Omit<PeerOptions, 'threads'>] => {
@@ -209,6 +210,9 @@ function readOptions(args: string[]): VariantsOptions | null {
     const batchedBench = extra.length > 0 ? null : join(folder, 'llama-batched-bench');
     return [label, { bench: join(folder, 'llama-bench'), batchedBench, model, extra }];
   });
+  const labels = [...variants, ...peers].map(([label]) => label);
+  const twice = labels.find((label, index) => labels.indexOf(label) < index);
+  if (twice !== undefined) throw new Error(`the label "${twice}" is used twice`);
   return {
     model,
     variants: new Map(variants),

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "formats/gguf/parser.h"
+#include "formats/gguf/tokenizer.h"
 #include "model/metadata_reader.h"
 #include "model/rope_frequencies.h"
 
@@ -332,6 +333,12 @@ Status read_carried(const GgufFile& file, const EncoderTraits& traits, TextEncod
     auto n_types = read_token_types(file);
     if (!n_types) return n_types.error();
     params.n_token_types = *n_types;
+    auto pairs = file.boolean(kPairTypesKey);
+    if (!pairs) return pairs.error();
+    auto separator = file.unsigned_integer(kSeparatorKey);
+    if (!separator) return separator.error();
+    if (pairs->value_or(false) && params.n_token_types > 1 && *separator && **separator <= INT32_MAX)
+      params.pair_separator = static_cast<int>(**separator);
   }
   for (int i = 0; i < base.n_layers; ++i) {
     EncoderLayerParams& layer = params.layers[static_cast<size_t>(i)];

@@ -43,7 +43,9 @@ struct TextEncoderParams {
   int n_heads = 0, n_kv_heads = 0, head_dim = 0, n_ff = 0;
   int max_tokens = 0;  // Maximum number of tokens per text.
 
-  int n_token_types = 0;  // Rows of the token-type table; only row 0 is used, for every token. 0 = no table.
+  // Rerankers: token that separates the two texts of a pair; the tokens after it have type 1. -1: all have type 0.
+  int pair_separator = -1;
+  int n_token_types = 0;  // Rows of the token-type table; only the first two are used. 0 = no table.
   // True (pre-norms): the inputs of attention and of the feed-forward network are normalized. False (post-norms): the
   // residual stream is normalized after the output of each of the two blocks has been added to it.
   bool pre_norms = false;

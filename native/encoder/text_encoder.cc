@@ -222,7 +222,7 @@ Status TextEncoder::reserve() {
   limits_.reserve(n);
   tokens_.reserve(n);
   positions_.reserve(n);
-  types_.assign(n, 0);
+  types_.reserve(n);
   if (!fixed16_.empty())
     if (Status reserved = backend_.encoders()->reserve_fixed16(sizes_.slice_rows, widest(p)); !reserved)
       return reserved;
@@ -290,10 +290,15 @@ void TextEncoder::embed(int first, int count) {
   const HyperParams& base = params_.base;
   tokens_.clear();
   positions_.clear();
+  types_.clear();
   for_parts(first, count, [&](const Part& part) {
-    const auto from = part.text.tokens.begin() + part.first;
+    const auto& text = part.text.tokens;
+    const auto from = text.begin() + part.first;
     tokens_.insert(tokens_.end(), from, from + part.n_rows);
     for (int i = 0; i < part.n_rows; ++i) positions_.push_back(part.first + i);
+    const auto separator =
+        params_.pair_separator < 0 ? text.end() : std::find(text.begin(), text.end(), params_.pair_separator);
+    for (int i = 0; i < part.n_rows; ++i) types_.push_back(from + i > separator ? 1 : 0);
   });
   const RowCount rows = RowCount::fixed(count);
   float* const x = row(first);

@@ -49,6 +49,8 @@ t.test('invalid options are refused with an error message', async (t) => {
   for (const [options, message] of [
     [['--variant', 'amx'], /--variant: "amx" has no label; expected LABEL=…/],
     [['--variant', 'a=auto:quick'], /unknown arithmetic "quick"; expected one of exact, production, fast/],
+    [['--variant', 'a=auto:fast:x'], /"a=auto:fast:x" has more than an ISA and an arithmetic/],
+    [['--variant', 'a=auto', '--peer', 'a=/bin'], /the label "a" is used twice/],
     [['--rounds', '0'], /--rounds: "0" is not an integer of at least 1/],
     [['--batch', '1,x'], /--batch: "x" is not an integer of at least 1/],
   ] as const)

@@ -32,6 +32,8 @@ inline constexpr std::string_view kStripFirstSpaceKey = "tokenizer.monolith.stri
 inline constexpr std::string_view kSplitChineseKey = "tokenizer.monolith.split_chinese";
 inline constexpr std::string_view kCleanTextKey = "tokenizer.monolith.clean_text";
 inline constexpr std::string_view kMaxWordCharsKey = "tokenizer.monolith.max_word_chars";
+// Whether the tokens of a pair's second text, and the separator after it, have token type 1.
+inline constexpr std::string_view kPairTypesKey = "tokenizer.monolith.pair_types";
 
 // The misspelling is part of the GGUF format.
 inline constexpr std::string_view kSeparatorKey = "tokenizer.ggml.seperator_token_id";

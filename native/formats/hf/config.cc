@@ -207,6 +207,10 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   translate_experts(t, result);
   check_unrotated_layers(t);
   translate_scales(t, result.layers, embedding);
+  const bool is_encoder = (*architecture)->gguf == "gemma-embedding" || (*architecture)->gguf == "eurobert";
+  if (!is_encoder && (!t.boolean("is_causal", true) || t.find("use_bidirectional_attention").text() == "all"))
+    t.fail(t.find(t.find("is_causal").exists() ? "is_causal" : "use_bidirectional_attention")
+               .unsupported("requests attention in both directions, which is supported only in text encoders"));
   if ((*architecture)->gguf == "gemma-embedding" && !t.boolean("use_bidirectional_attention", false))
     t.fail(
         t.find("use_bidirectional_attention").unsupported("is not true: this class is supported only as an encoder"));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "formats/gguf/parser.h"
+#include "formats/gguf/tokenizer.h"
 #include "formats/hf/architecture.h"
 #include "formats/hf/translation.h"
 #include "formats/hf/translator.h"
@@ -168,7 +169,7 @@ class EncoderTranslator {
     if (!t_.status()) return t_.status().error();
     if (table_rows_ == 0) return Error{ErrorCode::kInvalidFile, "the embedding table is missing"};
     if (known_.ranks) put_labels();
-    return TranslatedEncoder{table_rows_, architecture_.gguf};
+    return TranslatedEncoder{table_rows_, architecture_.gguf, known_.ranks};
   }
 
  private:
@@ -185,10 +186,15 @@ class EncoderTranslator {
     size("attention.head_count", heads);
     out_.boolean(t_.key("attention.causal"), false);
     if (known_.ranks) size("pooling_type", 4);
+    if (const int64_t types = t_.integer("type_vocab_size", 0); types > 1) {
+      out_.integer("tokenizer.ggml.token_type_count", static_cast<uint64_t>(types));
+      // Cross-encoders are trained with token type 1 for the second text and the separator after it.
+      if (known_.ranks && known_.family == EncoderFamily::kBert) out_.boolean(kPairTypesKey, true);
+    }
     const JsonValue eps = t_.first_of({"layer_norm_eps", "layer_norm_epsilon", "norm_eps"});
     out_.number(t_.key(known_.family == EncoderFamily::kT5 ? "attention.layer_norm_rms_epsilon"
                                                            : "attention.layer_norm_epsilon"),
-                t_.take(eps.number(), known_.family == EncoderFamily::kModern ? 1e-5 : 1e-12));
+                t_.take(eps.number(), default_eps()));
     size("context_length", context());
     if (t_.boolean("is_decoder", false) && known_.family != EncoderFamily::kT5)
       t_.fail(t_.find("is_decoder").unsupported("is true: the model is not an encoder"));
@@ -203,6 +209,15 @@ class EncoderTranslator {
       case EncoderFamily::kNomic: return put_nomic(has_experts);
       case EncoderFamily::kModern: return put_modern();
       case EncoderFamily::kT5: return put_t5();
+    }
+  }
+
+  double default_eps() const {
+    switch (known_.family) {
+      case EncoderFamily::kT5: return 1e-6;
+      case EncoderFamily::kNomic:
+      case EncoderFamily::kModern: return 1e-5;
+      default: return 1e-12;
     }
   }
 
@@ -243,11 +258,18 @@ class EncoderTranslator {
     } else {
       expect("activation_function", {"swiglu"});
     }
-    if (t_.boolean("prenorm", false)) t_.fail(t_.find("prenorm").unsupported("is true, which is not supported"));
-    if (t_.number("rotary_emb_fraction", 1) != 1)
-      t_.fail(t_.find("rotary_emb_fraction").unsupported("is not 1, which is not supported"));
-    if (t_.boolean("rotary_emb_interleaved", false))
-      t_.fail(t_.find("rotary_emb_interleaved").unsupported("is true, which is not supported"));
+    for (const std::string_view name :
+         {"prenorm", "use_rms_norm", "parallel_block", "causal", "rotary_emb_interleaved",
+          "scale_attn_by_inverse_layer_idx", "moe_normalize_expert_weights", "expert_choice_router"})
+      if (t_.boolean(name, false)) t_.fail(t_.find(name).unsupported("is true, which is not supported"));
+    if (!t_.boolean("scale_attn_weights", true))
+      t_.fail(t_.find("scale_attn_weights").unsupported("is false, which is not supported"));
+    for (const std::string_view name : {"rotary_emb_scale_base", "rope_scaling"})
+      if (t_.find(name).exists()) t_.fail(t_.find(name).unsupported("is set, which is not supported"));
+    if (t_.integer("num_shared_experts", 0) != 0)
+      t_.fail(t_.find("num_shared_experts").unsupported("is not 0, which is not supported"));
+    if (t_.number("rotary_emb_fraction", 0) != 1)
+      t_.fail(t_.find("rotary_emb_fraction").unsupported("is not 1: a part of a head without RoPE is not supported"));
     out_.number(t_.key("rope.freq_base"), t_.number("rotary_emb_base", 10000));
   }
 
@@ -255,19 +277,31 @@ class EncoderTranslator {
     expect("hidden_activation", {"gelu", "silu"});
     out_.string(t_.key("hidden_act"), t_.find("hidden_activation").text() == "silu" ? "silu" : "gelu");
     const JsonValue rope = t_.find("rope_parameters");
-    const auto base = [&](std::string_view kind, std::string_view name, double usual) {
-      return t_.take(rope[kind]["rope_theta"].number(), t_.number(name, usual));
+    const auto base = [&](std::string_view kind, double fallback) {
+      const JsonValue parameters = rope[kind], type = parameters["rope_type"];
+      if (type.exists() && type.text() != "default")
+        t_.fail(type.unsupported("is " + in_quotes(type.text()) + ", expected 'default'"));
+      return t_.take(parameters["rope_theta"].number(), fallback);
     };
-    out_.number(t_.key("rope.freq_base"), base("full_attention", "global_rope_theta", 160000));
-    out_.number(t_.key("rope.freq_base_swa"), base("sliding_attention", "local_rope_theta", 10000));
+    const double global = base("full_attention", t_.number("global_rope_theta", 160000));
+    out_.number(t_.key("rope.freq_base"), global);
+    // An explicit null selects the base of the other layers.
+    const bool same = t_.find("local_rope_theta").is(json::Document::Kind::kNull);
+    out_.number(t_.key("rope.freq_base_swa"),
+                base("sliding_attention", same ? global : t_.number("local_rope_theta", 10000)));
     size("attention.sliding_window", t_.integer("local_attention", 128));
-    const int64_t period = t_.integer("global_attn_every_n_layers", 3);
+    const int64_t period = t_.take(t_.find("global_attn_every_n_layers").integer(1, kMaxLayers), int64_t{3});
     size("attention.sliding_window_pattern", period);
-    const JsonValue types = t_.find("layer_types");
-    for (size_t i = 0; i < types.items().size(); ++i)
-      if ((types.item(i).text() == "full_attention") != (period > 0 && static_cast<int64_t>(i) % period == 0))
-        t_.fail(types.unsupported("breaks the pattern of 'global_attn_every_n_layers'"));
+    if (const JsonValue types = t_.find("layer_types"); types.exists()) {
+      bool regular = static_cast<int64_t>(types.items().size()) == layers_;
+      for (size_t i = 0; regular && i < types.items().size(); ++i)
+        regular =
+            types.item(i).text() == (static_cast<int64_t>(i) % period == 0 ? "full_attention" : "sliding_attention");
+      if (!regular)
+        t_.fail(types.unsupported("must list one kind per layer, with the pattern of 'global_attn_every_n_layers'"));
+    }
     if (known_.ranks) expect("classifier_pooling", {"mean"});
+    if (known_.ranks) expect("classifier_activation", {"gelu"});
     if (known_.ranks && !t_.find("classifier_pooling").exists())
       t_.fail(t_.find("classifier_pooling").unsupported("is missing: its default, 'cls', is not supported"));
   }
@@ -298,7 +332,12 @@ class EncoderTranslator {
     if (std::string_view inner = rest; inner.starts_with(tensors_.layers)) {
       inner.remove_prefix(tensors_.layers.size());
       const int64_t layer = take_number(inner);
-      if (layer >= 0 && inner == "mlp.experts.bias" && experts_ > 0) return;  // Not used by Nomic's code.
+      if (layer >= 0 && inner == "mlp.experts.bias" && experts_ > 0) {
+        if (std::ranges::any_of(tensor.data, [](std::byte byte) { return byte != std::byte{0}; }))
+          t_.fail({ErrorCode::kUnsupported, tensor.file + ": tensor " + in_quotes(tensor.name) +
+                                                " is not zero: a bias of all experts is not supported"});
+        return;
+      }
       const std::string block = (known_.family == EncoderFamily::kT5 ? "enc.blk." : "blk.") +
                                 std::to_string(std::max<int64_t>(layer, 0)) + ".";
       constexpr std::string_view kExperts = "mlp.experts.mlp.w";
@@ -341,7 +380,8 @@ class EncoderTranslator {
     if (!type) return;
     const std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
     if (name == "token_embd.weight" && shape.size() == 2) {
-      if (table_rows_ > 0) return;  // T5 may store its table under two names.
+      // T5 may store its table under two names.
+      if (table_rows_ > 0 && known_.family == EncoderFamily::kT5 && table_rows_ == shape[1]) return;
       table_rows_ = shape[1];
     }
     if (name == "cls.output.weight") labels_ = shape.size() == 2 ? shape[1] : 1;

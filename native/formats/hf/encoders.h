@@ -26,6 +26,7 @@ std::string known_encoder_classes();  // For error messages.
 struct TranslatedEncoder {
   int64_t table_rows;             // Number of rows in the embedding table.
   std::string_view architecture;  // GGUF name.
+  bool ranks;                     // Whether the model is a reranker.
 };
 
 // Adds the settings and tensors of an encoder to `file`. Tensors without a GGUF name keep their name, so that the model

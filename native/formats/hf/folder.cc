@@ -59,13 +59,14 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   AssembledFile file;
   int64_t table_rows = 0;
   std::string_view architecture;
-  bool has_tokenizer = true;
+  bool has_tokenizer = true, is_reranker = false;
   if (const EncoderClass* const encoder = find_encoder_class(config->root())) {
     if (!shards) return shards.error();
     const auto translated = translate_encoder(*encoder, config->root(), tensors, file);
     if (!translated) return translated.error();
     table_rows = translated->table_rows;
     architecture = translated->architecture;
+    is_reranker = translated->ranks;
   } else {
     auto translated = translate_config(config->root(), tensors, file);
     if (!translated) return translated.error();
@@ -79,7 +80,7 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
     has_tokenizer = translated->architecture->family != Family::kEagle;
   }
   size_t module_bytes = 0;
-  if (Status status = add_sentence_modules(folder, architecture, file, mapped, module_bytes); !status)
+  if (Status status = add_sentence_modules(folder, architecture, is_reranker, file, mapped, module_bytes); !status)
     return status.error();
 
   const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();

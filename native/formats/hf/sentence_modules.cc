@@ -1,5 +1,6 @@
 #include "formats/hf/sentence_modules.h"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>
@@ -28,6 +29,10 @@ constexpr PoolingMode kPoolingModes[] = {{"pooling_mode_cls_token", "cls", kClsP
 
 Result<uint64_t> read_pooling_mode(const JsonValue& config) {
   uint64_t type = 0;
+  if (auto includes = config["include_prompt"].boolean(); !includes)
+    return includes.error();
+  else if (!includes->value_or(true))
+    return config["include_prompt"].unsupported("is false, which is not supported");
   const std::string_view name = config["pooling_mode"].text();
   for (const PoolingMode& mode : kPoolingModes) {
     auto flag = config[mode.flag].boolean();
@@ -48,6 +53,9 @@ Result<uint64_t> read_pooling_mode(const JsonValue& config) {
 // Adds the layer as tensors `name`.weight and `name`.bias.
 Status add_dense(const JsonValue& config, const std::string& folder, const std::string& name, AssembledFile& file,
                  std::vector<MappedFile>& mapped) {
+  auto biased = config["bias"].boolean();
+  if (!biased) return biased.error();
+  bool has_weight = false, has_bias = false;
   if (const JsonValue function = config["activation_function"];
       function.exists() && !function.text().ends_with(".Identity"))
     return function.unsupported("is " + in_quotes(function.text()) + ", expected torch's Identity");
@@ -58,12 +66,17 @@ Status add_dense(const JsonValue& config, const std::string& folder, const std::
       const auto type = type_of(tensor);
       if (!type || (tensor.name != "linear.weight" && tensor.name != "linear.bias"))
         return invalid(tensor, "is not a dense layer's 'linear.weight' or 'linear.bias' of type F32, F16 or BF16");
-      if (tensor.shape.size() != (tensor.name.ends_with(".bias") ? 1u : 2u))
+      const bool is_bias = tensor.name.ends_with(".bias");
+      if (tensor.shape.size() != (is_bias ? 1u : 2u))
         return invalid(tensor, "has " + std::to_string(tensor.shape.size()) + " dimensions");
+      (is_bias ? has_bias : has_weight) = true;
       file.tensor(name + tensor.name.substr(6), {tensor.shape.rbegin(), tensor.shape.rend()}, *type, tensor.data);
     }
     mapped.push_back(std::move(shard.file));
   }
+  if (!has_weight) return Error{ErrorCode::kInvalidFile, "model.safetensors: tensor 'linear.weight' is missing"};
+  if (biased->value_or(has_bias) != has_bias)
+    return config["bias"].invalid(has_bias ? "is false, but the layer has a bias" : "is true, but the bias is missing");
   return {};
 }
 
@@ -74,7 +87,7 @@ bool is_plain_name(std::string_view path) {
 
 }  // namespace
 
-Status add_sentence_modules(const std::string& folder, std::string_view architecture, AssembledFile& file,
+Status add_sentence_modules(const std::string& folder, std::string_view architecture, bool ranks, AssembledFile& file,
                             std::vector<MappedFile>& mapped, size_t& bytes) {
   auto modules = JsonFile::read_any(folder, "modules.json", true);
   if (!modules) return modules.error();
@@ -83,22 +96,33 @@ Status add_sentence_modules(const std::string& folder, std::string_view architec
   if (!steps.is_array()) return steps.invalid("is not an array");
   bytes += modules->bytes();
   constexpr std::array kDenseNames = {"dense_2", "dense_3"};  // Named after the folders of the first model with them.
+  // The order of the steps: Transformer, Pooling, any Dense steps, Normalize.
   size_t n_dense = 0;
+  bool pools = false, is_over = false;
   for (size_t i = 0; i < steps.items().size(); ++i) {
     const JsonValue step = steps.item(i);
     const std::string_view type = step["type"].text();
-    if (type.ends_with(".Transformer") || type.ends_with(".Normalize")) continue;
-    const std::string_view path = step["path"].text();
-    const bool pools = type.ends_with(".Pooling"), is_dense = type.ends_with(".Dense");
-    if (!pools && !is_dense)
+    const std::string_view kind = type.substr(std::min(type.size(), type.rfind('.') + 1));
+    const bool is_dense = kind == "Dense", is_pooling = kind == "Pooling";
+    if (!type.starts_with("sentence_transformers.") ||
+        (kind != "Transformer" && kind != "Normalize" && !is_dense && !is_pooling))
       return step["type"].unsupported("is " + in_quotes(type) +
-                                      " (known: Transformer, Pooling, Dense, Normalize of sentence_transformers)");
+                                      " (known: Transformer, Pooling, Dense and Normalize of sentence_transformers)");
+    if ((kind == "Transformer") != (i == 0) || is_over || (is_pooling && pools) || (is_dense && !pools))
+      return step["type"].unsupported("is " + in_quotes(type) +
+                                      " at an unexpected place (expected Transformer, Pooling, Dense, Normalize)");
+    if (kind == "Transformer") continue;
+    is_over = kind == "Normalize";
+    if (is_over) continue;
+    if (ranks) return step["type"].unsupported("is " + in_quotes(type) + ", but the model is a reranker");
+    pools = pools || is_pooling;
+    const std::string_view path = step["path"].text();
     if (!is_plain_name(path)) return step["path"].invalid("is not the name of a folder in the model's folder");
     const std::string name(path);
     auto config = JsonFile::read(folder, name + "/config.json");
     if (!config) return config.error();
     bytes += config->bytes();
-    if (pools) {
+    if (is_pooling) {
       const auto mode = read_pooling_mode(config->root());
       if (!mode) return mode.error();
       file.integer(std::string(architecture) + ".pooling_type", *mode);
@@ -106,7 +130,7 @@ Status add_sentence_modules(const std::string& folder, std::string_view architec
     }
     if (n_dense == kDenseNames.size()) return step["type"].unsupported("is the third dense layer (at most 2)");
     if (Status status = add_dense(config->root(), folder + "/" + name, kDenseNames[n_dense++], file, mapped); !status)
-      return status;
+      return Error{status.error().code, name + ": " + status.error().message};
   }
   return {};
 }

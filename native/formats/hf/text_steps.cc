@@ -154,6 +154,11 @@ class Reader {
     const std::string_view type = step["type"].text();
     // Gemma splits at spaces, but its normalizer has already replaced all spaces.
     if (type == "Split" && literal(step["pattern"]) == " " && replaces_spaces_) return {};
+    // The normalization table has replaced all white space by spaces.
+    if (type == "WhitespaceSplit" && unigram_ && !replaces_spaces_ && !steps_.charsmap.empty()) {
+      steps_.splits_whitespace = true;
+      return {};
+    }
     if (type != "Metaspace") return not_supported(step);
     const JsonValue replacement = step["replacement"];
     if (replacement.exists() && replacement.text() != kEscapedSpace) return replacement.unsupported("is not '▁'");

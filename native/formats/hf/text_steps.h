@@ -22,6 +22,7 @@ struct TextSteps {
   bool prefix_spared = false;       // Do not add the space if the text already starts with one.
   bool words_apart = false;         // Each space starts a new word, and tokens never merge across words.
   bool collapses_spaces = false;    // Collapse runs of spaces to one space.
+  bool splits_whitespace = false;   // Unigram: collapse runs of white space, and remove white space at both ends.
   bool strips_first_space = false;  // Decoding removes the first space.
   std::string charsmap;             // Precompiled normalization table, in base64.
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -179,8 +180,10 @@ class TokenizerReader {
     if (prefix.empty()) return stated.unsupported("is empty");
     unknown_text_ = model_["unk_token"].text();
     const JsonValue added = files_.tokenizer["added_tokens"];
-    std::vector<std::string_view> special{unknown_text_};
-    for (size_t i = 0; i < added.items().size(); ++i) special.push_back(added.item(i)["content"].text());
+    if (unknown_text_.empty() || !vocabulary[unknown_text_].exists())
+      return model_["unk_token"].unsupported("is missing or not in the vocabulary: unknown words would be lost");
+    std::set<std::string_view> special{unknown_text_};
+    for (size_t i = 0; i < added.items().size(); ++i) special.insert(added.item(i)["content"].text());
     for (const auto& [text, id_value] : vocabulary.members()) {
       const auto id =
           JsonValue(vocabulary.document(), id_value, "tokenizer.json", "model.vocab").integer(0, kMaxVocabTokens);
@@ -188,7 +191,7 @@ class TokenizerReader {
       if (!*id) return vocabulary.invalid("contains a token without an id");
       const std::string_view written = text;
       std::string token(written);
-      if (std::ranges::find(special, written) == special.end())
+      if (!special.contains(written))
         token = written.size() > prefix.size() && written.starts_with(prefix)
                     ? std::string(written.substr(prefix.size()))
                     : "▁" + token;
@@ -294,6 +297,8 @@ class TokenizerReader {
       const bool piece = text.find("▁") != std::string::npos && !steps_.byte_level && !special->value_or(false) &&
                          **id < static_cast<int64_t>(tokens_.size());
       // Special tokens come from chat templates and are matched in the unnormalized text.
+      if (word_piece_ && !special->value_or(false) && normalized->value_or(true) && !looks_special(text))
+        return token["normalized"].unsupported("is true, which is not supported here with WordPiece");
       const bool in_normalized = steps_.normalizes && normalized->value_or(!special->value_or(false)) &&
                                  !special->value_or(false) && !looks_special(text);
       if (in_normalized) {
@@ -427,7 +432,7 @@ class TokenizerReader {
     spec_.add_space_prefix = steps_.space_prefix;
     spec_.space_prefix_once = steps_.prefix_once;
     spec_.space_prefix_spared = steps_.prefix_spared;
-    spec_.remove_extra_whitespaces = false;
+    spec_.remove_extra_whitespaces = steps_.splits_whitespace;
     if (steps_.collapses_spaces) spec_.collapse_spaces = true;
     spec_.words_apart = steps_.words_apart;
     spec_.fuse_unknown = fuses_unknown_;
@@ -457,6 +462,9 @@ class TokenizerReader {
 Status translate_tokenizer(const TokenizerFiles& files, int64_t rows, AssembledFile& file) {
   TokenizerReader reader(files);
   if (Status status = reader.run(rows); !status) return status;
+  // The token after a text also separates the texts of a pair.
+  if (const auto& eos = reader.spec().id_of(TokenRole::kEos); eos && reader.spec().add_eos_token.value_or(false))
+    file.integer(kSeparatorKey, *eos);
   write_tokenizer_spec(reader.spec(), file);
   return {};
 }

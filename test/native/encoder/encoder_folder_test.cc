@@ -236,6 +236,47 @@ TEST(bert_folders_with_other_pooling_give_the_vectors_of_the_gguf_file) {
                 *file);
 }
 
+// A cross-encoder's token type 1 applies to all tokens after the first separator. The GGUF file to compare with has
+// these tokens' embeddings with the type's row added, and the type's first row is zero, so the sums have the same bits.
+TEST(cross_encoder_folders_use_the_second_token_type_after_the_separator) {
+  const auto file = golden_file("bert-rank.q8_0");
+  if (file == nullptr) return;
+  constexpr TokenId kSecond = 200;  // Tokens from here on occur only in the second text.
+  FloatTensor table;
+  const auto reduce = [&](Weights& weights) {
+    FloatTensor& types = weights.at("token_types.weight");
+    const auto width = static_cast<size_t>(types.shape[1]);
+    std::fill_n(types.values.begin(), width, 0.0f);
+    FloatTensor& embeddings = weights.at("token_embd.weight");
+    table = embeddings;
+    for (size_t i = kSecond * width; i < embeddings.values.size(); ++i)
+      embeddings.values[i] += types.values[width + i % width];
+  };
+  const auto publish = [&](Weights& weights) {
+    weights.at("token_embd.weight") = table;
+    FloatTensor& scores = weights.at("cls.output.weight");
+    if (scores.shape.size() == 1) scores.shape.insert(scores.shape.begin(), 1);
+  };
+  const TensorNames rank =
+      with_prefix("bert.", kBert, {"token", "position"}) + TensorNames{{"cls.weight", "bert.pooler.dense.weight"},
+                                                                       {"cls.bias", "bert.pooler.dense.bias"},
+                                                                       {"cls.output.weight", "classifier.weight"},
+                                                                       {"cls.output.bias", "classifier.bias"}};
+  const EncoderFolder one{
+      {"bert-rank.q8_0", "BertForSequenceClassification", bert_config(*file) + ",\"type_vocab_size\":2", rank, publish,
+       unchanged, "bert.encoder.layer."},
+      "",
+      reduce};
+  const ScratchFolder folder;
+  write_folder(folder, *file, one);
+  const TokenId cls = 2, separator = 3;
+  const std::vector<std::vector<TokenId>> texts = {{cls, 20, 21, separator, 201, 202, 203}, {cls, 20, 21, separator}};
+  const auto want = vectors_of(folder.path() + "/want.gguf", texts, "cross-encoder as GGUF"),
+             got = vectors_of(folder.path(), texts, "cross-encoder");
+  CHECK(want.size() == 2 && want[0] != want[1]);
+  CHECK(want == got);
+}
+
 TEST(distilbert_folders_give_the_vectors_of_the_gguf_file) {
   const auto file = golden_file("bert-mean.q8_0");
   if (file == nullptr) return;
@@ -311,7 +352,7 @@ TEST(nomic_bert_folders_give_the_vectors_of_the_gguf_file) {
            ",\"n_inner\":" + number_of(file, "feed_forward_length") +
            ",\"n_positions\":8192,\"max_trained_positions\":" + number_of(file, "context_length") +
            ",\"layer_norm_epsilon\":" + number_of(file, "attention.layer_norm_epsilon") +
-           ",\"rotary_emb_base\":" + number_of(file, "rope.freq_base");
+           ",\"rotary_emb_fraction\":1.0,\"rotary_emb_base\":" + number_of(file, "rope.freq_base");
   };
   if (const auto file = golden_file("nomic-bert.q8_0"))
     check_encoder({{"nomic-bert.q8_0", "NomicBertModel", config(*file) + R"(,"activation_function":"swiglu")",
@@ -514,8 +555,24 @@ TEST(encoder_folders_with_unsupported_settings_are_refused_by_name) {
   };
   expect(config(R"(,"position_embedding_type":"relative_key")"), "'position_embedding_type' is 'relative_key'");
   expect(config(R"(,"is_decoder":true)"), "'is_decoder' is true");
-  expect(modules(R"([{"path":"../other","type":"sentence_transformers.models.Pooling"}])"), "'[0].path'");
+  expect(modules(R"([{"path":"","type":"sentence_transformers.models.Transformer"},)"
+                 R"({"path":"../other","type":"sentence_transformers.models.Pooling"}])"),
+         "'[1].path'");
   expect(modules(R"([{"path":"2_LSTM","type":"sentence_transformers.models.LSTM"}])"), "LSTM");
+  const auto steps = [](const std::vector<std::string>& kinds) {
+    std::string text;
+    for (const std::string& kind : kinds)
+      text += (text.empty() ? "[" : ",") + std::string(R"({"path":"1_Pooling","type":"sentence_transformers.models.)") +
+              kind + "\"}";
+    return text + "]";
+  };
+  expect(modules(steps({"Pooling"})), "'[0].type' is 'sentence_transformers.models.Pooling' at an unexpected place");
+  expect(modules(steps({"Transformer", "Dense", "Pooling"})), "'[1].type'");
+  expect(modules(steps({"Transformer", "Pooling", "Pooling"})), "'[2].type'");
+  expect(modules(steps({"Transformer", "Pooling", "Normalize", "Dense"})), "'[3].type'");
+  expect(modules(R"([{"path":"","type":"pylate.models.Dense.Dense"}])"), "pylate");
+  expect([](const ScratchFolder& folder) { folder.write("1_Pooling/config.json", R"({"include_prompt":false})"); },
+         "'include_prompt' is false");
   expect(modules("{}"), "modules.json is not an array");
   expect(
       [](const ScratchFolder& folder) { folder.write("1_Pooling/config.json", R"({"pooling_mode_max_tokens":true})"); },

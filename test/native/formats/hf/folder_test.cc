@@ -596,3 +596,30 @@ TEST(unigram_tokenizers_are_translated) {
   CHECK(ids == (std::vector<TokenId>{1, 2, 1, 4, 0, 3}));
   CHECK((*tokenizer)->bos() == kNoToken);
 }
+
+// The normalization table replaces tabs by spaces.
+TEST(unigram_tokenizers_split_at_white_space) {
+  Parts parts;
+  const std::string tokenizer =
+      R"({"normalizer":{"type":"Precompiled","precompiled_charsmap":"QAAAAAAEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA)"
+      R"(CQUAAAAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAgAA=="},"pre_tokenizer":{"type":"Sequence","pretokenizers":[)"
+      R"({"type":"WhitespaceSplit"},{"type":"Metaspace","replacement":"▁","add_prefix_space":true}]},)"
+      R"("model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["▁a",-1],["b",-2],["</s>",-3],["▁",-4]]}})";
+  parts.tokenizer = tokenizer;
+  parts.settings = R"({"eos_token":"</s>"})";
+  parts.generation.clear();
+  const auto file = open(parts);
+  REQUIRE(file != nullptr);
+  const auto loaded = load_tokenizer(*file);
+  REQUIRE(loaded.ok());
+  std::vector<TokenId> ids;
+  (*loaded)->encode("  ab \t a  ", {}, ids);
+  CHECK(ids == (std::vector<TokenId>{1, 2, 1}));
+  // Without a table, other white space than spaces would remain.
+  expect_refused(
+      [&](Parts& parts) {
+        parts.tokenizer = tokenizer;
+        replace(parts.tokenizer, R"("normalizer":{"type":"Precompiled")", R"("normalizer":null,"unused":{"type":"x")");
+      },
+      "'WhitespaceSplit'");
+}
