@@ -40,7 +40,8 @@ class Mapping {
     void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED) return;
     words_ = static_cast<uint64_t*>(address);
-    // Only a hint. Without huge pages, the loop also measures the cost of page-table walks.
+    // The kernel may ignore this request for huge pages. Without them, the measurement includes the cost of page-table
+    // walks.
     madvise(address, bytes, MADV_HUGEPAGE);
   }
   ~Mapping() {

@@ -33,7 +33,7 @@ class Channel {
   // wake-up. Returns false if there is not enough memory; the records are then kept, and the call must be repeated.
   bool publish();
   bool full() const { return pending_bytes_.load(std::memory_order_relaxed) > bound_; }
-  // Unmutes a request: the engine has ended it, so its id no longer needs filtering.
+  // Unmutes a request that the engine has ended: there will be no more records with its id to filter out.
   void remember(uint32_t request);
 
   // --- Any thread ---
