@@ -18,7 +18,7 @@ class PenaltyCounts {
   // Allocates room for the prompt's tokens and `max_new` generated tokens from a vocabulary of `n_vocab` tokens.
   PenaltyCounts(std::span<const TokenId> prompt, int64_t max_new, int n_vocab);
 
-  // Whether any penalty in `params` needs the counts.
+  // Whether `params` has a penalty that needs the counts.
   static bool needed(const SamplingParams& params) {
     return params.repetition_penalty != 1.0f || params.frequency_penalty != 0.0f || params.presence_penalty != 0.0f;
   }

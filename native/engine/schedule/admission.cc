@@ -42,7 +42,7 @@ void Admission::fork(ScheduledSequence& lead, ScheduledSequence& fork) {
   if (lead.reserved_slots > 0) {
     --lead.reserved_slots;
     --reserved_slots_;
-    // Resumed sequences or a lowered limit may have taken the reserved slot.
+    // The reserved slot may be gone because a sequence was resumed or the limit was lowered.
     has_place = static_cast<int>(running_.size()) < limits_.max_sequences;
   }
   if (!has_place) {
@@ -103,7 +103,8 @@ bool Admission::make_writable(ScheduledSequence& sequence, int n_tokens, std::ve
     ScheduledSequence& victim = *running_.back();
     preempt_for_pages(victim);
     if (&victim == &sequence) return false;
-    // The next attempt checks all pages again: the victim may have been the only sequence that shared one of them.
+    // The next attempt checks all pages again, because the preempted sequence may have been the only one that shared
+    // one of the pages.
   }
   return true;
 }
@@ -183,7 +184,7 @@ void Admission::serve_entitlements() {
 // Returns false if no sequence was admitted.
 bool Admission::serve_one_entitlement() {
   const auto may_claim = [this](uint64_t organization) { return slots_of(organization) == 0 || runs_background(); };
-  // An index instead of an iterator, because try_entitle() may append preempted background sequences to the list.
+  // Uses an index instead of an iterator, because try_entitle() may append preempted background sequences to the list.
   for (size_t i = 0; i < preempted_.size() && !preempted_[i]->background; ++i) {
     ScheduledSequence* const sequence = preempted_[i];
     if (sequence->is_blocked() || !may_claim(sequence->organization)) continue;
@@ -233,7 +234,7 @@ bool Admission::preempt_for(const ScheduledSequence& sequence) {
     victims_.push_back(victim);
     add_slots(victim->organization, -1);
     ++places;
-    // Also counts the pages reserved for the victim's next token.
+    // Also counts the page that was reserved for the victim's next token.
     room += pages_.exclusive_pages(victim->kv) + layout.tables();
   }
   const bool helps = places >= 1 && room >= 0;

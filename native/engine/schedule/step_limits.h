@@ -11,7 +11,7 @@ struct SchedulerLimits {
   bool prefix_cache = true;
   // Maximum logit rows per step, draft tokens included; values below max_sequences count as max_sequences.
   int max_logit_rows = 0;
-  // Recurrent state: distance in tokens between a prompt's snapshots, rounded up to whole pages.
+  // For models with recurrent state: the distance in tokens between a prompt's snapshots, rounded up to whole pages.
   int snapshot_tokens = 1024;
 
   int logit_rows() const { return std::max(max_logit_rows, max_sequences); }
