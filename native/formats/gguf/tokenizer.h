@@ -33,7 +33,7 @@ inline constexpr std::string_view kSplitChineseKey = "tokenizer.monolith.split_c
 inline constexpr std::string_view kCleanTextKey = "tokenizer.monolith.clean_text";
 inline constexpr std::string_view kMaxWordCharsKey = "tokenizer.monolith.max_word_chars";
 
-// The misspelling is part of the GGUF format.
+// The key's misspelling is part of the GGUF format.
 inline constexpr std::string_view kSeparatorKey = "tokenizer.ggml.seperator_token_id";
 
 // Reads the tokenizer's description from `file`; the result points into `file`. Errors: kInvalidFile if the file has no
