@@ -51,7 +51,7 @@ struct ImagePiece {
   // Whether the embeddings attend to each other in both directions. Otherwise attention is causal.
   bool bidirectional = false;
 
-  // Returns how far the part advances the position counter.
+  // Returns the number of positions by which the part advances the position counter.
   int n_positions() const { return mrope ? (grid_rows > grid_columns ? grid_rows : grid_columns) : n_rows; }
   // Returns the position of embedding `row` in [0, n_rows). Without M-RoPE, all three coordinates are `row`.
   RowPosition position(int row) const {

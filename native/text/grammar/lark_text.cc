@@ -394,7 +394,7 @@ class LarkParser {
     return failed_ ? std::nullopt : std::optional(text);
   }
 
-  // Parses the part of an escape sequence after the backslash.
+  // Parses the part of an escape sequence that follows the backslash.
   uint32_t escape() {
     const size_t begin = at_ - 1;
     if (at_end()) return refused(begin, "the text ends with a backslash");

@@ -446,7 +446,7 @@ class RegexParser {
       }
       default: break;
     }
-    // Letters and digits are reserved. Any other escaped character is a literal.
+    // Escapes of other letters and digits are rejected. Any other escaped character is a literal.
     if ((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z')) {
       refuse(std::string("unknown escape \\") + static_cast<char>(c));
       return 0;

@@ -28,7 +28,8 @@ struct EncodeOptions {
   // ordinary text, and so is any shorter special token within it. A guard at the edge of a spelling has no effect.
   char32_t guard = 0;
   bool continues = false;  // The text continues earlier text, so no SentencePiece space prefix is added.
-  // Skip Unicode normalization so that the tokens spell exactly this text. Used for text that the model generates.
+  // Whether to skip Unicode normalization, so that the tokens spell exactly this text. Used for text that the model
+  // generates.
   bool verbatim = false;
 };
 
@@ -100,7 +101,7 @@ class Tokenizer {
 };
 
 // Converts the bytes of successive tokens to text without ever splitting a UTF-8 character. Each sequence has its own
-// Utf8Stream, so no lock is needed. Invalid bytes are replaced with U+FFFD as in the WHATWG decoder.
+// Utf8Stream, so that no lock is needed. Invalid bytes are replaced with U+FFFD as in the WHATWG decoder.
 class Utf8Stream {
  public:
   // Appends to `out` every character that `bytes` completes. Allocates only to grow `out`.

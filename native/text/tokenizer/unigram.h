@@ -15,7 +15,7 @@
 
 namespace monolith {
 
-// Trie that finds all entries that a text starts with. After construction, any thread may read it.
+// A trie that finds all entries with which a text starts. After construction, any thread may read it.
 class PieceTrie {
  public:
   struct Entry {
