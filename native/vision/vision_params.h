@@ -43,8 +43,8 @@ struct VisionParams {
   int64_t least_pixels = 0, most_pixels = 0;    // For Sizing::kSmart and kLfm2.
   int longer_side = 0;                          // For Sizing::kLongerSide.
   std::vector<std::pair<int, int>> candidates;  // For Sizing::kCandidates: width and height, in pixels.
-  // Minimum number of tiles if the image is tiled, and maximum number. A maximum of 0 means that images are never
-  // tiled.
+  // The minimum number of tiles of an image that is split into tiles, and the maximum number. A maximum of 0 means that
+  // images are never tiled.
   int min_tiles = 1, max_tiles = 0;
 
   ContentHash file;  // Hash of the metadata, the names and shapes of tensors, and samples of their data.
