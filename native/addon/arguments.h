@@ -18,7 +18,7 @@ namespace monolith::addon {
 struct Named {
   napi_value value = nullptr;
   const Named* parent = nullptr;
-  const char* key = nullptr;  // Null for an array element.
+  const char* key = nullptr;  // Null if this is an array element.
   uint32_t index = 0;
   std::string spelling() const;
 };

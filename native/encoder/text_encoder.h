@@ -82,7 +82,7 @@ class TextEncoder {
     const Text& text;
     int first = 0;  // Position in the text of the part's first row.
     int n_rows = 0;
-    int at = 0;  // Index in the slice of the part's first row.
+    int at = 0;  // Index of the part's first row within the slice.
   };
 
   TextEncoder(TextEncoderParams params, Backend& backend) : params_(std::move(params)), backend_(backend) {}

@@ -51,8 +51,8 @@ struct SamplingParams {
 // Ranges of the parameters: wider than any API allows, but narrow enough that no logit can overflow.
 inline constexpr double kMaxTemperature = 100;
 inline constexpr double kMinRepetitionPenalty = 0.01, kMaxRepetitionPenalty = 100;
-inline constexpr double kMaxPenalty = 100;  // Of the frequency and presence penalties, in both directions.
-inline constexpr double kMaxBias = 1000;    // In both directions.
+inline constexpr double kMaxPenalty = 100;  // Limit for the absolute values of frequency and presence penalties.
+inline constexpr double kMaxBias = 1000;    // Limit for the absolute value.
 
 // A delimiter between reasoning and content. If the marker is a single token of the vocabulary, only that token is
 // recognized; otherwise, the marker's text is recognized in the output.
@@ -165,7 +165,7 @@ struct GenerationRequest {
   // Text that the output probably repeats, as tokens: a source of draft tokens (speculation/predicted_text.h). At most
   // as many tokens as the context length.
   std::vector<TokenId> prediction;
-  bool return_tokens = false;  // Also emit token ids (EventKind::kTokens).
+  bool return_tokens = false;  // Whether to emit token ids too (EventKind::kTokens).
   bool use_prefix_cache = true;
   // Label under which the pages of the finished or cancelled sequences are exported to the storage tier
   // (tiers/page_exporter.h), at most kMaxRetainBytes bytes. If empty, the pages are not exported.

@@ -22,7 +22,7 @@ struct VisionParams {
   Sizing sizing = Sizing::kFixed;  // From the traits, unless the file's tile grid candidates change it.
   VisionBounds bounds;
 
-  int image_size = 0, patch_size = 0;  // In pixels.
+  int image_size = 0, patch_size = 0;  // Side lengths in pixels.
   int width = 0, n_ff = 0, n_layers = 0, n_heads = 0;
   int n_file_layers = 0;  // Layers in the file, of which the first n_layers are used.
   int merge = 1;

@@ -104,7 +104,7 @@ class PrefixCache {
   // Finds the child of `parent` (kNoNode: the root of `organization`) whose positions have these keys. Returns kNoNode
   // if there is none. Takes no reference.
   NodeId find(uint64_t organization, NodeId parent, const PageKeys& keys) const;
-  uint64_t n_lookups() const { return n_lookups_; }  // Number of calls of find(). For tests.
+  uint64_t n_lookups() const { return n_lookups_; }  // Number of calls to find(). For tests.
   // Add and remove a reference to a node. A node without references stays in the cache until it is evicted.
   void share(NodeId node);
   void release(NodeId node);

@@ -129,7 +129,7 @@ class RequestLifecycle {
   // Requests that ended after the last plan was made, and requests that ended before that.
   RequestList retired_, retired_before_;
   RequestList unreported_;        // Failed requests whose failure record is not written yet, for lack of memory.
-  std::vector<RequestId> ended_;  // Has capacity for all live requests.
+  std::vector<RequestId> ended_;  // Its capacity is sufficient for all live requests.
   std::vector<std::shared_ptr<Channel>> touched_;  // Channels with records of this step.
   std::vector<Request*> expired_;                  // Scratch of expire().
 };

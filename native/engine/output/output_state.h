@@ -80,7 +80,7 @@ class OutputState {
   struct Step {
     enum class Kind : uint8_t { kContinues, kEnds, kPending, kFailed };
     Kind kind = Kind::kContinues;
-    FinishReason reason = FinishReason::kEndOfTurn;  // For kEnds.
+    FinishReason reason = FinishReason::kEndOfTurn;  // Valid only with kEnds.
     int stop_index = -1;                             // Index of the stop string; -1: none.
   };
 

@@ -30,7 +30,7 @@ class PenaltyCounts {
 
  private:
   UsedToken& entry(TokenId token);  // Adds the token with count 0 if it is absent.
-  std::vector<UsedToken> entries_;  // In order of first use.
+  std::vector<UsedToken> entries_;  // In the order in which the tokens first occurred.
   // Open-addressing hash table whose slots hold an index into entries_, or -1. Its size is a power of two; at most half
   // of the slots are in use.
   std::vector<int32_t> slots_;

@@ -22,7 +22,7 @@ Admission::Admission(const PrefixCache& cache, PageMover& pages, const CacheChan
     : cache_(cache), pages_(pages), changes_(changes), limits_(limits) {
   const auto n = static_cast<size_t>(limits.allocated.max_sequences);
   running_.reserve(n);
-  holders_.reserve(2 * n);  // Also has room for organizations whose sequences were all preempted just now.
+  holders_.reserve(2 * n);  // Includes room for organizations whose sequences have all just been preempted.
   victims_.reserve(kMaxPreempted);
 }
 
@@ -35,7 +35,7 @@ void Admission::add(ScheduledSequence& sequence) {
 void Admission::fork(ScheduledSequence& lead, ScheduledSequence& fork) {
   assert(lead.state == SequenceState::kRunning && lead.kv.n_computed == lead.n_prompt);
   grow(preempted_, preempted_.size() + running_.size() + 1);
-  fork.allocate();  // Also without a slot, because the fork takes its first token immediately.
+  fork.allocate();  // Needed even without a slot: the fork takes its first token immediately.
   fork.arrival = lead.arrival;
   fork.uses_cache = lead.uses_cache;
   bool has_place = waiting_.empty() && (!fork.background || waiting_background_.empty()) && free_slots() > 0;

@@ -53,7 +53,7 @@ struct ScheduledSequence {
   // nothing has changed.
   virtual void allocate() = 0;
 
-  Request& request;  // For the owner; the scheduler does not use it.
+  Request& request;  // Used by the sequence's owner, not by the scheduler.
   const int choice;
   uint64_t organization = 0;
   int n_choices = 1;                 // Number of the request's choices.

@@ -19,7 +19,7 @@ struct SchedulerLimits {
 
 struct StepLimits {
   const SchedulerLimits allocated;
-  int max_batch_tokens = 1, max_sequences = 1;  // In force. Changed only between plans.
+  int max_batch_tokens = 1, max_sequences = 1;  // The limits in effect. Changed only between plans.
   int wanted_sequences = 1;                     // Configured maximum of running sequences; max_sequences may be lower.
 
   int least_prompt_share() const { return std::max(1, max_batch_tokens / 4); }

@@ -20,7 +20,7 @@ namespace monolith {
 // One full page of a sequence. `bytes` contains, one after another, the page group of layers without a sliding window,
 // the page group of layers with one, and the recurrent state. The size of a missing part is 0.
 struct ExportedPage {
-  int index = 0;          // The page holds positions index * kPageTokens ff. of the sequence.
+  int index = 0;          // The page starts at position index * kPageTokens of the sequence.
   bool has_full = false;  // Also true for models that store nothing outside of windows, with full_bytes = 0.
   size_t full_bytes = 0, window_bytes = 0, snapshot_bytes = 0;
   std::unique_ptr<std::byte[]> bytes;

@@ -67,7 +67,7 @@ enum class GgufValueType : uint32_t {
 // One metadata value, stored as a view into the file. Numbers are decoded when requested.
 struct GgufValue {
   GgufValueType type;
-  GgufValueType element_type;  // For arrays. The parser rejects nested arrays.
+  GgufValueType element_type;  // Used only for arrays. The parser rejects nested arrays.
   uint64_t count;              // Array length; 1 for other types.
   // The bytes of the scalar, of the string without its length, or of the array's elements.
   std::span<const std::byte> payload;
@@ -152,8 +152,8 @@ class GgufFile {
   int threads_ = 1;  // Number of threads that produce the bytes of tensors with a source.
   std::span<const std::byte> bytes_;
   size_t alignment_ = 32;
-  std::vector<std::pair<std::string_view, GgufValue>> metadata_;  // In file order.
-  std::vector<GgufTensor> tensors_;                               // In file order.
+  std::vector<std::pair<std::string_view, GgufValue>> metadata_;  // In the order of the file.
+  std::vector<GgufTensor> tensors_;                               // In the order of the file.
   std::vector<uint32_t> metadata_by_name_, tensors_by_name_;      // Indices sorted by name, for binary search.
 };
 

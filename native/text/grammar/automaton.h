@@ -266,8 +266,8 @@ class Automaton {
   StateId start_ = kDead;
   bool failed_ = false;
   bool accepts_next_ = false;
-  std::vector<Place> next_;     // Scratch.
-  std::vector<uint32_t> tags_;  // Scratch.
+  std::vector<Place> next_;     // Scratch memory.
+  std::vector<uint32_t> tags_;  // Scratch memory.
   std::vector<Header> headers_;
   std::vector<Place> places_;
   std::vector<uint32_t> rows_;       // Index of each state's row in transitions_, or kNoRow.

@@ -227,8 +227,8 @@ class ExpressionPool {
   std::unordered_multimap<uint64_t, uint32_t> sets_by_hash_;
   std::unordered_map<uint64_t, ExprId> derivatives_;  // Key: e << 16 | class.
   std::vector<Life> life_;
-  std::vector<ExprId> definitions_;   // By rule index.
-  std::vector<TextSize> rule_sizes_;  // By rule index; empty until needed.
+  std::vector<ExprId> definitions_;   // Indexed by rule.
+  std::vector<TextSize> rule_sizes_;  // Indexed by rule; empty until first needed.
   int depth_ = 0;                     // Current recursion depth of derivative().
   Halt halt_ = Halt::kNone;
   std::vector<Search> searches_;  // Searches that ran out of fuel, most recent last.

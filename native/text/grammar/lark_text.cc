@@ -16,7 +16,7 @@ namespace {
 
 using Kind = RuleTree::Kind;
 
-constexpr size_t kMaxClassRanges = 1 << 20;  // In the classes of all regular expressions.
+constexpr size_t kMaxClassRanges = 1 << 20;  // Total over the classes of all regular expressions.
 
 bool is_lark_name(char c) { return is_digit(c) || is_upper(c) || is_lower(c) || c == '_'; }
 

@@ -32,7 +32,7 @@ CodePointSet white_space() {
   return set;
 }
 
-constexpr size_t kMaxRanges = 1 << 20;  // In all classes of a pattern. A class such as \w has hundreds.
+constexpr size_t kMaxRanges = 1 << 20;  // Total over all classes of a pattern. \w alone has hundreds.
 
 CodePointSet categories(std::initializer_list<std::string_view> names) {
   CodePointSet set;

@@ -331,8 +331,8 @@ class RuleBuilder {
     Texts texts;
   };
   std::vector<RegexTexts> regexes_;
-  std::vector<Texts> texts_, rule_texts_;  // By node and by rule, respectively.
-  std::vector<ExprId> expressions_;        // By node.
+  std::vector<Texts> texts_, rule_texts_;  // Indexed by node and by rule, respectively.
+  std::vector<ExprId> expressions_;        // Indexed by node.
 };
 
 }  // namespace

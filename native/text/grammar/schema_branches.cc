@@ -43,7 +43,7 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
     Branch branch = std::move(work.back());
     work.pop_back();
     bool alive = true;
-    std::vector<std::vector<Conjunction>> choices;  // For each choice, one alternative must apply.
+    std::vector<std::vector<Conjunction>> choices;  // In each choice, one alternative must apply.
     while (alive && !branch.open.empty() && spend()) {
       const json::Id schema = branch.open.back();
       branch.open.pop_back();

@@ -147,8 +147,8 @@ class Data {
     return found != compositions_.end() && found->pair == pair ? found->composite : 0;
   }
 
-  std::vector<Decomposition> canonical_, compatible_;  // Ascending.
-  std::vector<Composition> compositions_;              // Ascending.
+  std::vector<Decomposition> canonical_, compatible_;  // In ascending order.
+  std::vector<Composition> compositions_;              // In ascending order.
   uint16_t block_of_[(kMaxCodePoint + 1) >> kShift];
   std::vector<Properties> blocks_;
 };

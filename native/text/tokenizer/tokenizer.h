@@ -55,7 +55,7 @@ class Tokenizer {
   bool adds_bos() const { return add_bos_; }  // Whether EncodeOptions::add_special adds BOS.
   // True for eos, eot, <|im_end|> and the other end tokens that llama.cpp collects.
   bool is_end_of_generation(TokenId id) const;
-  std::span<const TokenId> end_of_generation() const;  // Ascending.
+  std::span<const TokenId> end_of_generation() const;  // In ascending order.
   TokenKind kind(TokenId id) const;
   // Returns the bytes that a token represents in text: "▁" is replaced by a space, a byte token is one raw byte, and a
   // control token is its spelling. The view is valid as long as the tokenizer exists. `id` must be in range.

@@ -46,12 +46,12 @@ struct TokenizerSpec {
   std::string_view pre_tokenizer;  // GGUF's name of it ("pre"); empty if the file has none.
 
   std::optional<std::vector<std::string_view>> tokens;  // Spellings by token ID. Required.
-  std::optional<std::vector<TokenKind>> kinds;          // By token ID. The default is kNormal for all tokens.
-  std::optional<std::vector<float>> scores;             // By token ID.
+  std::optional<std::vector<TokenKind>> kinds;          // Indexed by token ID. Default: kNormal for all tokens.
+  std::optional<std::vector<float>> scores;             // Indexed by token ID.
   std::optional<std::vector<std::string_view>> merges;  // "left right", in order.
   std::span<const std::byte> charsmap;                  // SentencePiece's precompiled normalization; may be empty.
 
-  std::array<std::optional<uint64_t>, std::size(kTokenRoleKeys)> role_ids;  // By TokenRole.
+  std::array<std::optional<uint64_t>, std::size(kTokenRoleKeys)> role_ids;  // Indexed by TokenRole.
   // IDs of further tokens that end a generation.
   std::vector<int64_t> end_token_ids;
   // IDs of special tokens that also consume the whitespace before or after them.
