@@ -60,7 +60,7 @@ Napi::Object vision_object(Napi::Env env, const InspectedVision& vision) {
   return object;
 }
 
-// Reading a large model's tokenizer takes up to a second, so it is done on a pool thread.
+// Reading a large model's tokenizer takes up to a second, so it runs on a thread of Node's thread pool.
 Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   Arguments arguments(info);
@@ -161,8 +161,8 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
       [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });
 }
 
-// This process's memory in bytes: total, currently free, and the part of the free memory that loaded models have
-// reserved but not used yet.
+// This process's memory in bytes: total, currently free, and the part of the free memory that models have reserved but
+// not yet used.
 Napi::Value js_memory(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const MachineMemory memory = machine_memory();

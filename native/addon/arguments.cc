@@ -103,7 +103,7 @@ int64_t Arguments::integer(const Named& named, int64_t low, int64_t high) {
   else
     value = NAN;
   if (!ok_) return low;
-  // NaN fails this check because every comparison with NaN is false.
+  // Written so that NaN also fails the check: every comparison with NaN is false.
   if (!(value >= static_cast<double>(low) && value <= static_cast<double>(high)) || value != std::trunc(value)) {
     refuse(named, "an integer from " + std::to_string(low) + " to " + std::to_string(high));
     return low;
@@ -163,7 +163,7 @@ std::string Arguments::string(const Named& named, size_t max_bytes) {
     return {};
   }
   std::string text(length, '\0');
-  // N-API also writes a terminating NUL, for which std::string has room.
+  // N-API also writes a terminating NUL; std::string reserves a byte for it.
   if (napi_get_value_string_utf8(env_, named.value, text.data(), length + 1, &length) != napi_ok) ok_ = false;
   return text;
 }

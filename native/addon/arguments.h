@@ -1,7 +1,7 @@
-// Reads the arguments of a call from JavaScript. Every value is checked for type and range, and no two reads are
-// assumed to agree: a getter may throw or return a different value each time, and a buffer may be detached. The first
-// error throws a TypeError that names the argument. After that, all reads return defaults and ok() is false, so a
-// caller can read all arguments and then check ok() once.
+// Reads the arguments of a call from JavaScript. Every value is checked for type and range, and two reads of the same
+// property are not assumed to agree: a getter may throw or return a different value each time, and a buffer may be
+// detached. The first error throws a TypeError that names the argument. After an error, all reads return default values
+// and ok() is false, so a caller can read all arguments and then check ok() once.
 #pragma once
 
 #include <napi.h>
@@ -18,7 +18,7 @@ namespace monolith::addon {
 struct Named {
   napi_value value = nullptr;
   const Named* parent = nullptr;
-  const char* key = nullptr;  // Null for an array element.
+  const char* key = nullptr;  // Null if this is an array element.
   uint32_t index = 0;
   std::string spelling() const;
 };

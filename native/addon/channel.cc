@@ -57,7 +57,7 @@ void ChannelCore::cancel(RequestId request) {
 }
 
 void ChannelCore::finish(RequestId request, int choice) {
-  // Ignores requests that have ended or belong to another channel.
+  // Does nothing if the request has ended or belongs to another channel.
   if (live_.contains(request)) engine_->engine->finish(request, choice);
 }
 
@@ -116,7 +116,7 @@ void ChannelCore::pass_events(Napi::Env env, const Napi::Function& on_events) {
   if (events_.empty()) return;
   const Napi::Value events = to_uint8_array(env, events_.data(), events_.size());
   forget_ended();
-  // A large buffer is released, because the next drain may be far off.
+  // Releases a large buffer, because it may be a long time until the next drain.
   if (events_.capacity() > monolith::Channel::kKeptCapacity) std::vector<std::byte>().swap(events_);
   if (!env.IsExceptionPending()) {
     const std::chrono::duration<double, std::milli> age = Clock::now() - since;

@@ -56,7 +56,7 @@ class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
   std::unique_ptr<TeardownHook> hook_;
   std::shared_ptr<ChannelSet> set_;
   std::vector<std::byte> events_;  // Buffer for drained events; its capacity is reused.
-  // Number of running choices per request. The process stays alive while this map is not empty.
+  // The number of unfinished choices of each running request. The process stays alive while this map is not empty.
   std::unordered_map<RequestId, int> live_;
   bool orphaned_ = false;
 };
@@ -66,7 +66,8 @@ class Channel : public Napi::ObjectWrap<Channel> {
   static Napi::Function define(Napi::Env env);
   static Napi::Value create(Napi::Env env, std::shared_ptr<ChannelCore> core);
 
-  // Only for create(). The class is not exported, but JavaScript can reach this through the `constructor` property.
+  // Called only by create(). The class is not exported, but JavaScript can reach this constructor through an object's
+  // `constructor` property.
   explicit Channel(const Napi::CallbackInfo& info);
   ~Channel() override;
 

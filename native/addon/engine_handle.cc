@@ -261,7 +261,8 @@ Napi::Value EngineHandle::close(const Napi::CallbackInfo& info) {
   // A second close() has no effect.
   const ChannelSet channels = *channels_;
   for (ChannelCore* channel : channels) channel->close();
-  // Dropping the last reference waits for the engine's current step, so this is done on a thread of Node's pool.
+  // Dropping the last reference waits for the engine's current step, so the reference is dropped on a thread of Node's
+  // thread pool.
   return promise_of(
       info.Env(),
       [engine = std::exchange(engine_, nullptr)]() mutable -> Result<bool> {

@@ -50,7 +50,7 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   EngineRef engine(Napi::Env env);
 
   EngineRef engine_;  // Null after close().
-  // The open channels. Kept alive as long as a channel refers to them, even after this handle was destroyed.
+  // The open channels. The channels share ownership of this list, so it may outlive the handle.
   std::shared_ptr<ChannelSet> channels_;
 };
 

@@ -13,12 +13,13 @@
 namespace monolith::addon {
 namespace {
 
-// Maximum wait for a load to finish after its last listener has cancelled it during teardown.
+// How long the teardown of an environment waits at most for a load to finish after the load's last listener has been
+// cancelled.
 constexpr std::chrono::seconds kAbandonedLoadWait{10};
 
-// A registered engine name. While the engine is loading, `listeners` wait and `engine` is empty. Once it is ready,
-// `engine` can be locked; once it has stopped, `engine` has expired. A stopped entry may be replaced; the load that
-// replaces it waits for `stopped`.
+// A registered engine name. While the engine is loading, `listeners` wait and `engine` is empty. Once the engine is
+// ready, `engine` can be locked; once the engine has stopped, `engine` has expired. A stopped entry may be replaced;
+// the load that replaces it waits for `stopped`.
 struct Entry {
   std::string path;
   LoadOptions options;
@@ -44,7 +45,7 @@ Registry& registry() {
 EngineRef make_ref(std::unique_ptr<LoadedEngine> loaded, std::shared_ptr<Entry> entry) {
   return EngineRef(loaded.release(), [entry = std::move(entry)](const LoadedEngine* engine) mutable {
     delete engine;  // Joins the engine thread.
-    // Moved out of the deleter: otherwise, the entry's weak_ptr and the deleter would keep each other alive.
+    // Moved out of the deleter, because the entry's weak_ptr and the deleter would otherwise keep each other alive.
     const auto ended = std::move(entry);
     const std::lock_guard lock(registry().mutex);
     ended->engine.reset();
@@ -64,7 +65,8 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
     const std::lock_guard lock(all.mutex);
     for (const auto& listener : entry->listeners) listener->on_progress(fraction);
   });
-  // Declared before the lock so that it is released after it: the deleter of a last reference takes the same lock.
+  // Declared before the lock, so that this reference is dropped after the lock has been released: if it is the last
+  // one, its deleter takes the same lock.
   EngineRef ref;
   std::vector<std::shared_ptr<LoadListener>> done;
   {
@@ -79,8 +81,8 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
     done.swap(entry->listeners);
     for (const auto& listener : done) {
       if (!loaded) listener->on_loaded(loaded.error());
-      // The last listener takes over the reference. If a reference were kept here, it would delay the destruction of an
-      // engine that is closed immediately.
+      // The last listener receives the loading thread's own reference. If the thread kept one, it would delay the
+      // destruction of an engine that is closed immediately.
       else
         listener->on_loaded(listener == done.back() ? std::move(ref) : EngineRef(ref));
     }
@@ -133,7 +135,8 @@ void cancel_load(const LoadListener* listener) {
     if (found == entry->listeners.end()) continue;
     last = std::move(*found);
     entry->listeners.erase(found);
-    // Waits for the load to end: the process may be about to exit, and no thread should be reading weights then.
+    // Waits for the load to end: the process may be about to exit, and no thread should still be reading weights at
+    // that point.
     const auto abandoned = entry;
     if (abandoned->listeners.empty()) {
       all.changed.wait_for(lock, kAbandonedLoadWait, [&] { return !abandoned->loading; });

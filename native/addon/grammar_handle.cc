@@ -153,7 +153,7 @@ Napi::Value to_value(Napi::Env env, const CompiledGrammar& compiled) {
 }
 
 // The promise returned by compileGrammar(). The process stays alive until the promise is settled, but the engine may be
-// closed in the meantime; it then rejects the grammars that it has not compiled yet.
+// closed in the meantime. A closed engine rejects the grammars that it has not compiled yet.
 class CompileRequest {
  public:
   static Napi::Value start(Napi::Env env, const EngineRef& engine, GrammarOptions options) {
@@ -182,7 +182,7 @@ class CompileRequest {
   using Wakeups = Napi::TypedThreadSafeFunction<CompileRequest, void, &CompileRequest::on_wake>;
 
   CompileRequest() = default;
-  // Called on the compiling thread, or from within start().
+  // Called on the thread that compiles the grammar, or on the JavaScript thread from within start().
   void done(CompiledGrammar compiled) {
     const std::lock_guard lock(mutex_);
     if (abandoned_) return;

@@ -28,7 +28,8 @@ class GrammarHandle : public Napi::ObjectWrap<GrammarHandle> {
   Napi::Value guarded(const Napi::CallbackInfo& info) {
     return guarded_call(info.Env(), [&] { return (this->*method)(info); });
   }
-  // Reports the native memory to V8, which would otherwise see no reason to collect the object.
+  // Reports the size of the grammar's native memory to V8, so that V8 takes it into account when it schedules garbage
+  // collections.
   void account(Napi::Env env, int64_t bytes);
 
   Napi::Value bytes(const Napi::CallbackInfo& info);

@@ -1,5 +1,5 @@
-// Stops C++ exceptions at the boundary to JavaScript. V8's frames cannot be unwound, so an exception that reached them
-// would end the process.
+// Stops C++ exceptions at the boundary to JavaScript. An exception cannot unwind V8's stack frames, so one that reached
+// them would end the process.
 #pragma once
 
 #include <napi.h>
@@ -15,7 +15,7 @@ namespace monolith::addon {
 // Error for a failed allocation. The message fits in std::string's inline buffer, so it needs no allocation.
 inline Error out_of_memory() { return {ErrorCode::kOutOfMemory, "no memory"}; }
 
-// Runs `body` and passes the error to `on_error` if it throws.
+// Runs `body`. If it throws, passes the error to `on_error`.
 template <typename Body, typename OnError>
 auto catching(Body&& body, OnError&& on_error) {
   try {
@@ -31,7 +31,7 @@ auto catching(Body&& body, OnError&& on_error) {
   }
 }
 
-// Runs the body of a function or method that JavaScript calls. Throws C++ exceptions as JavaScript exceptions.
+// Runs the body of a function or method that JavaScript calls. Converts C++ exceptions to JavaScript exceptions.
 template <typename Body>
 Napi::Value guarded_call(Napi::Env env, Body&& body) {
   return catching(

@@ -23,7 +23,8 @@ class ImageHandle : public Napi::ObjectWrap<ImageHandle> {
   static std::shared_ptr<const PreparedImage> read(Arguments& arguments, const Named& named, const VisionModel* model);
 
  private:
-  // Reports the native memory to V8, which would otherwise see no reason to collect the object.
+  // Reports the size of the image's native memory to V8, so that V8 takes it into account when it schedules garbage
+  // collections.
   void account(Napi::Env env, int64_t bytes);
 
   std::shared_ptr<const PreparedImage> image_;

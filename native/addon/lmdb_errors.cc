@@ -14,14 +14,14 @@ namespace monolith::addon {
 namespace {
 
 // mdb.c in lmdb 3.5.6 formats the reason for a failed write ("Attempting to write page at position ...") into a buffer
-// from malloc(100), but the text may have 155 characters. Any write that fails because the disk is full may therefore
-// overflow the buffer, and the process then aborts in malloc. To prevent this, the library's malloc import is rebound
-// to a function that allocates more for this size.
+// from malloc(100), but the text may be up to 155 characters long. Any write that fails because the disk is full may
+// therefore overflow the buffer, and the process then aborts in malloc. To prevent this, the library's malloc import is
+// rebound to a function that allocates more for this size.
 constexpr size_t kErrorBytes = 100, kRoomBytes = 256;
 
 void* roomy_malloc(size_t size) { return std::malloc(size == kErrorBytes ? kRoomBytes : size); }
 
-// Returns a pointer from an address in the dynamic section. glibc relocates these addresses in place; musl does not.
+// Converts an address from the dynamic section to a pointer. glibc relocates these addresses in place; musl does not.
 template <typename T>
 T at(const dl_phdr_info& library, ElfW(Addr) address) {
   return reinterpret_cast<T>(address < library.dlpi_addr ? library.dlpi_addr + address : address);

@@ -28,7 +28,7 @@ class Builder {
     object_.Set(key, value);
     return *this;
   }
-  // Sets an array that contains make(item) for each item.
+  // Sets the property to an array that contains make(item) for each item.
   template <typename Items, typename Make>
   Builder& array(const char* key, const Items& items, const Make& make) {
     Napi::Array array = Napi::Array::New(env_, items.size());

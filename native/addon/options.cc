@@ -61,7 +61,8 @@ std::vector<std::string> read_call_prefixes(Arguments& arguments, const Named& l
   return prefixes;
 }
 
-// Returns one grammar for each prefix: null for a call without one. Returns an empty list if no call has a grammar.
+// Returns one grammar per tool-call prefix, null for a prefix without a grammar. Returns an empty list if no prefix has
+// a grammar.
 std::vector<GrammarRef> read_call_grammars(Arguments& arguments, const Named& list, size_t n_prefixes,
                                            const Engine& engine) {
   const uint32_t n = arguments.array_length(list, kMaxCallPrefixes);
@@ -75,7 +76,8 @@ std::vector<GrammarRef> read_call_grammars(Arguments& arguments, const Named& li
   return any ? grammars : std::vector<GrammarRef>();
 }
 
-// Reads the tool-call options into `request`. If calls are forbidden, bans the markers and sets nothing else.
+// Reads the tool-call options into `request`. If tool calls are forbidden, bans the tokens of the tool-call markers and
+// sets nothing else.
 void read_calls(Arguments& arguments, const Named& options, const Engine& engine, GenerationRequest& request) {
   const Named calls = arguments.field(options, "calls");
   if (arguments.is_absent(calls)) return;
@@ -285,7 +287,7 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
 
   const std::vector<PlacedImage> images = read_images(arguments, options, vision);
 
-  // Read last, because getters may run JavaScript that invalidates the view.
+  // The array is read last, because the getters of the other options may run JavaScript that invalidates its view.
   const Named prompt = arguments.field(options, "prompt");
   const std::span<const int32_t> tokens = arguments.int32_array(prompt, kMaxTokens);
   if (arguments.ok() && tokens.empty() && images.empty())

@@ -1,4 +1,4 @@
-// Runs work on Node's thread pool and settles a promise with its Result.
+// Runs work on Node's thread pool and settles a promise with the work's Result.
 #pragma once
 
 #include <napi.h>
@@ -40,7 +40,7 @@ class PromiseWork final : public Napi::AsyncWorker {
     napi_value exception = nullptr;
     bool pending = false;
     napi_is_exception_pending(env, &pending);
-    // The conversion itself may fail, for example if there is not enough memory for an array.
+    // Converting the result to JavaScript may fail, for example if there is not enough memory for an array.
     if (pending && napi_get_and_clear_last_exception(env, &exception) == napi_ok) {
       napi_reject_deferred(env, deferred_, exception);
     } else {

@@ -1,5 +1,5 @@
 // NativeTier: the connection between an engine and the storage tier of its KV pages. One JavaScript environment opens
-// it; opening another one for the same engine disconnects the first.
+// it; opening a second NativeTier for the same engine disconnects the first.
 #pragma once
 
 #include <napi.h>

@@ -1,5 +1,5 @@
-// The engine's clock: monotonic, with an arbitrary zero point. Represent a time that may be unset as std::optional,
-// because no value is special: zero may be any time in the past.
+// The engine's clock: monotonic, with an arbitrary zero point. A time that may be unset must be a std::optional,
+// because no value is reserved: zero is an ordinary time.
 #pragma once
 
 #include <atomic>

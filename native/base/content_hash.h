@@ -5,7 +5,7 @@
 
 namespace monolith {
 
-// Collision-resistant hash of the data that a span was computed from.
+// Collision-resistant hash of the data from which an embedding span was computed.
 struct ContentHash {
   uint64_t high = 0, low = 0;
   bool operator==(const ContentHash&) const = default;

@@ -35,7 +35,7 @@ bool lists(std::string_view names, std::string_view name) {
   return false;
 }
 
-// Parses lines such as "4:cpu,cpuacct:/path" (cgroup v1) or "0::/path" (cgroup v2).
+// Parses lines of /proc/self/cgroup such as "4:cpu,cpuacct:/path" (cgroup v1) or "0::/path" (cgroup v2).
 Groups read_groups(const std::string& root) {
   Groups groups;
   std::ifstream file(root + "/proc/self/cgroup");
@@ -65,8 +65,9 @@ std::string unescaped(const std::string& text) {
   return result;
 }
 
-// Parses lines of the form "ID PARENT MAJOR:MINOR TOP POINT OPTIONS [FIELD...] - TYPE SOURCE OPTIONS". The usual mount
-// points are always checked as well, because a container may see a cgroup's files without having a mount for them.
+// Parses lines of /proc/self/mountinfo, which have the form "ID PARENT MAJOR:MINOR TOP POINT OPTIONS [FIELD...] - TYPE
+// SOURCE OPTIONS". The usual mount points are always checked as well, because a container may see a cgroup's files
+// without having a mount for them.
 Hierarchies read_hierarchies(const std::string& root) {
   Hierarchies found{.unified = {{"/sys/fs/cgroup", "/"}},
                     .cpu = {{"/sys/fs/cgroup/cpu", "/"}},
@@ -118,7 +119,8 @@ std::optional<uint64_t> number_in(const std::string& path) {
   return static_cast<uint64_t>(number);
 }
 
-// Returns the bytes of page cache charged to a cgroup. The kernel reclaims these before an allocation fails.
+// Returns the bytes of page cache charged to a cgroup. The kernel reclaims page cache before it lets an allocation
+// fail.
 uint64_t page_cache(const std::string& folder, std::initializer_list<std::string_view> fields) {
   std::ifstream file(folder + "memory.stat");
   uint64_t sum = 0, number = 0;

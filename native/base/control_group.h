@@ -1,4 +1,4 @@
-// The limits that Linux control groups (v1, v2 or both) impose on this process. Safe on any thread.
+// The limits that Linux control groups (v1, v2 or both) impose on this process. Safe to call from any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct GroupLimits {
   int processors = std::numeric_limits<int>::max();  // CPU quota, rounded up.
   // Minimum of memory.max, memory.high and memory.limit_in_bytes.
   uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();
-  // Unused part of memory_bytes. Page cache counts as free.
+  // The part of memory_bytes that is still available. Page cache counts as free.
   uint64_t free_memory_bytes = std::numeric_limits<uint64_t>::max();
 };
 

@@ -12,10 +12,11 @@ namespace monolith {
 
 inline constexpr float kE4m3Most = 448.0f;
 
-// The conversion is exact. Both NaN codes become the same NaN.
+// The conversion is exact. Both E4M3 encodings of NaN become the same NaN.
 constexpr float e4m3_to_float(uint8_t code) {
   if ((code & 0x7fu) == 0x7fu) return std::bit_cast<float>(0x7fc00000u);
-  // Once shifted to their positions in binary16, the bits represent the number times 2^-8, even for subnormal numbers.
+  // After the bits have been shifted to their positions in binary16, they represent the number times 2^-8. This also
+  // holds for subnormal numbers.
   return 256.0f * half_to_float(static_cast<uint16_t>((code & 0x80u) << 8 | (code & 0x7fu) << 7));
 }
 

@@ -31,9 +31,9 @@ MachineMemory machine_memory(const std::string& root) {
     if (name == "Committed_AS:") committed = kilobytes << 10;
   }
   if (memory.total == 0) memory.total = bytes_from(_SC_PHYS_PAGES);
-  // /proc may contain only process directories (ProcSubset=pid).
+  // With systemd's ProcSubset=pid, /proc contains only process directories, so the file may be missing.
   if (memory.available == 0) memory.available = bytes_from(_SC_AVPHYS_PAGES);
-  // With strict overcommit accounting, address space counts as used memory even before it is touched.
+  // With strict overcommit accounting, reserved address space counts as used memory even before it is touched.
   int overcommit = 0;
   if (std::ifstream(root + "/proc/sys/vm/overcommit_memory") >> overcommit && overcommit == 2 && commit_limit > 0)
     memory.available = std::min(memory.available, commit_limit - std::min(commit_limit, committed));

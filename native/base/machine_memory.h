@@ -1,4 +1,5 @@
-// The memory that this process may use, and the memory that it has already planned to use. Safe on any thread.
+// The memory that this process may use, and the memory that it has already planned to use. Safe to call from any
+// thread.
 #pragma once
 
 #include <cstdint>

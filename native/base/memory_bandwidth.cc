@@ -20,7 +20,7 @@ typedef uint64_t Vector __attribute__((vector_size(16)));
 
 template <size_t kPlaces>
 uint64_t add_up(const uint64_t* words, size_t count) {
-  constexpr size_t kStep = 8;  // In words; 8 words are one cache line.
+  constexpr size_t kStep = 8;  // Step in words; 8 words are one cache line.
   const size_t part = count / kPlaces / kStep * kStep;
   Vector sums[kPlaces][kStep / 2] = {};
   for (size_t i = 0; i < part; i += kStep)
@@ -40,7 +40,8 @@ class Mapping {
     void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED) return;
     words_ = static_cast<uint64_t*>(address);
-    // Only a hint. Without huge pages, the loop also measures the cost of page-table walks.
+    // The kernel may ignore this request for huge pages. Without them, the measurement includes the cost of page-table
+    // walks.
     madvise(address, bytes, MADV_HUGEPAGE);
   }
   ~Mapping() {

@@ -10,11 +10,10 @@
 // so entering and closing cannot race. The section is written only while the
 // gate is closed and no worker is inside.
 //
-// Every wait has three stages. A thread first spins with `pause`, because the
-// next section usually follows within microseconds. It then yields, because the
-// thread it is waiting for may need its core. Finally, it parks on a futex
-// (std::atomic::wait), which costs no CPU time. The first two stages are
-// bounded because a hypervisor may deschedule a virtual core at any time.
+// Every wait has three stages. A thread first spins with `pause`, because the next section usually follows within
+// microseconds. It then yields, because the thread that it waits for may need this core. Finally, it parks on a futex
+// (std::atomic::wait), which costs no CPU time. The first two stages are bounded because a hypervisor may deschedule a
+// virtual core at any time.
 #include "base/thread_pool.h"
 
 #include <algorithm>
@@ -72,7 +71,7 @@ struct alignas(64) Range {
 struct ThreadPool::State {
   static constexpr uint32_t kOpen = uint32_t{1} << 31;
 
-  // The current section. Valid while inside the gate.
+  // The current section. A thread may read it only while inside the gate.
   Erased function = nullptr;
   const void* context = nullptr;
   std::vector<std::thread> workers;
@@ -213,8 +212,7 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::size() const { return static_cast<int>(state_->workers.size()) + 1; }
 
-// Does not wake any workers: a step too small to be split should not cost the
-// other cores anything.
+// Does not wake any workers: a step that is too small to be split should not disturb the other cores.
 void ThreadPool::begin_step() {
   if (n_nodes_ > 1 && bound_ != std::this_thread::get_id()) {
     bind_to_node(0);
@@ -240,7 +238,7 @@ void ThreadPool::split_budget(const NodeShares& shares) {
 }
 
 // Takes up to kMaxTaken indices of the thread's own range per atomic operation, but at most an eighth of the remaining
-// ones. An atomic operation waits for all outstanding loads, so taking indices one by one is slower (by 2% in
+// ones. Because an atomic operation waits for all outstanding loads, taking indices one by one is slower (by 2% in
 // single-stream decoding on Zen 5, with 19 KiB per index). Relaxed memory order suffices because the gate publishes the
 // data before and after the section.
 ThreadPool::Pieces ThreadPool::take(int thread) {
@@ -289,7 +287,7 @@ void ThreadPool::run(Erased fn, const void* context) {
 
 void use_process_affinity() {
 #if defined(__linux__)
-  // The main thread, whose ID is the process ID, is never an engine thread.
+  // The main thread, whose thread ID equals the process ID, is never an engine thread.
   cpu_set_t cpus;
   if (sched_getaffinity(getpid(), sizeof cpus, &cpus) == 0) sched_setaffinity(0, sizeof cpus, &cpus);
 #endif

@@ -14,7 +14,7 @@
 
 namespace monolith {
 
-// The NUMA nodes on which a pool's threads run. The threads of a node follow those of the nodes before it.
+// The NUMA nodes on which a pool's threads run. Threads are numbered node by node.
 struct ThreadPlacement {
   struct Node {
     int id;                 // The system's number.
@@ -57,13 +57,13 @@ class ThreadPool {
   // a thread.
   int n_nodes() const { return n_nodes_; }
   int node_id(int node) const { return placement_.nodes[static_cast<size_t>(node)].id; }
-  // Returns the end of `node`'s share of n indices, which are divided in proportion to the nodes' threads. Node -1 ends
-  // at 0.
+  // Divides n indices among the nodes in proportion to their numbers of threads, and returns the end of `node`'s share.
+  // Returns 0 for node -1.
   int64_t node_end(int node, int64_t n) const {
     return node < 0 ? 0
                     : n * first_threads_[static_cast<size_t>(node) + 1] / first_threads_[static_cast<size_t>(n_nodes_)];
   }
-  // Number of threads on the node of `thread`, which take the node's tasks in turn.
+  // Returns the number of threads on the NUMA node of `thread`.
   int threads_on_node_of(int thread) const {
     const auto node = static_cast<size_t>(node_of(thread));
     return first_threads_[node + 1] - first_threads_[node];
@@ -145,7 +145,7 @@ class ThreadPool {
   }
 
   // Hints that a step begins or ends. During a step, workers spin longer before they park. If the pool's threads are
-  // bound to nodes, begin_step() binds the calling thread to the first node for good.
+  // bound to nodes, begin_step() permanently binds the calling thread to the first node.
   void begin_step();
   void end_step();
 
@@ -168,7 +168,7 @@ class ThreadPool {
   struct State;
   ThreadPlacement placement_;
   int n_nodes_ = 1;
-  // Index of each node's first thread, and the number of threads.
+  // The index of each node's first thread, followed by the total number of threads.
   std::array<int, NodeShares::kMaxNodes + 1> first_threads_ = {};
   std::thread::id bound_;  // The owner that was bound to the first node.
   std::unique_ptr<State> state_;

@@ -1,4 +1,4 @@
-// Decodes and encodes UTF-8. No side effects; safe on any thread.
+// Decodes and encodes UTF-8. The functions have no side effects and may be called from any thread.
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,8 @@ constexpr int64_t kMaxContext = 1 << 20;
 constexpr int64_t kMaxExperts = 1024;
 // T5: all distances of at least this many tokens share the last bucket of their direction.
 constexpr int kFarthestBucket = 128;
-// T5: in each direction, the first n_buckets / 4 buckets each represent a single distance. These distances must be less
-// than kFarthestBucket.
+// T5: in each direction, the first n_buckets / 4 buckets each represent a single distance. The number of these
+// distances must be less than kFarthestBucket.
 constexpr int64_t kMaxBuckets = 4 * (kFarthestBucket - 1);
 
 constexpr std::string_view kBiasName = "attn_rel_b.weight";
@@ -298,8 +298,8 @@ Status read_network(const GgufFile& file, const MetadataReader& read, const Enco
 }
 
 // Returns the number of rows of the token-type table, or 0 if the file has no table. A missing table is an error if the
-// file declares two or more token types. One type is accepted, because converters also write 1 for models without a
-// table.
+// file declares two or more token types. A file that declares one type may lack the table, because converters also
+// write 1 for models without token types.
 Result<int> read_token_types(const GgufFile& file) {
   if (const GgufTensor* const types = file.tensor("token_types.weight"))
     return static_cast<int>(std::clamp<int64_t>(types->shape[1], 0, kMaxWidth));
@@ -350,7 +350,7 @@ Status read_carried(const GgufFile& file, const EncoderTraits& traits, TextEncod
   return {};
 }
 
-// Fills base.layers, which encoders do not use, because ModelInfo is built from it.
+// Fills in base.layers. Encoders do not use it, but ModelInfo is built from it.
 void describe_layers(TextEncoderParams& params) {
   LayerParams layer;
   layer.n_heads = params.n_heads;

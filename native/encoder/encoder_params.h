@@ -31,7 +31,7 @@ struct EncoderLayerParams {
   bool mixture = false;    // The feed-forward network is a mixture of experts.
   bool first_norm = true;  // With pre-norms: the layer has a norm before attention.
   bool own_bias = false;   // The layer has its own T5 bias table; other layers use the first layer's.
-  // With post-norms: after the norm of attention, the layer's input is added once more, and the sum is normalized.
+  // With post-norms: after attention's norm, the layer's input is added a second time, and the sum is normalized again.
   bool second_norm = false;
 };
 

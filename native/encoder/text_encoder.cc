@@ -277,7 +277,8 @@ void TextEncoder::compute(int first, int count) {
   }
 }
 
-// Calls `work` once per text that has rows in [first, first + count), with the Part that lies in this range.
+// Calls `work` once for each text that has rows in [first, first + count), passing the Part of the text that lies in
+// this range.
 template <typename Work>
 void TextEncoder::for_parts(int first, int count, Work&& work) const {
   for (const Text& text : texts_) {
@@ -406,7 +407,7 @@ void TextEncoder::run_layer(int first, int count) {
   apply_norm(base, own.ffn_norm, backend_, branch_, rows, base.n_embd, x);
 }
 
-// Adds the output `branch` of a block to the residual stream `x`, normalized first if the model has branch norms.
+// Adds the output `branch` of a block to the residual stream `x`, after normalizing it if the model has branch norms.
 // `branch` may be overwritten.
 void TextEncoder::add_branch(const float* branch, const NormWeights& branch_norm, int count, float* x) {
   const RowCount rows = RowCount::fixed(count);

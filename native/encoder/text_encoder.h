@@ -39,7 +39,7 @@ class TextEncoder {
   // and short texts would wait longer for their batch to finish.
   static constexpr int kBatchRows = 512;
 
-  // `max_context`: limit for the tokens per text in addition to the file's limit; 0 = no additional limit. Errors:
+  // `max_context`: limit on the tokens per text, in addition to the file's limit; 0 = no additional limit. Errors:
   // kUnsupported if the backend lacks an operation, kOutOfMemory, and the errors of TextEncoderParams::read() and
   // load_weights().
   static Result<std::unique_ptr<TextEncoder>> load(const GgufFile& file, Backend& backend, int max_context,
@@ -52,7 +52,7 @@ class TextEncoder {
   const MemoryPlan& memory() const { return plan_; }
   Backend& backend() const { return backend_; }
 
-  // Returns the number of batch rows that a text occupies: its tokens, rounded up to whole pages.
+  // Returns the number of batch rows that a text occupies: its number of tokens, rounded up to whole pages.
   static int rows_of(size_t n_tokens);
   int batch_rows() const { return sizes_.batch_rows; }
   int slice_rows() const { return sizes_.slice_rows; }
@@ -82,7 +82,7 @@ class TextEncoder {
     const Text& text;
     int first = 0;  // Position in the text of the part's first row.
     int n_rows = 0;
-    int at = 0;  // Index in the slice of the part's first row.
+    int at = 0;  // Index of the part's first row within the slice.
   };
 
   TextEncoder(TextEncoderParams params, Backend& backend) : params_(std::move(params)), backend_(backend) {}
@@ -123,12 +123,12 @@ class TextEncoder {
 
   float* x_ = nullptr;     // Residual stream, [batch rows][n_embd].
   float* keys_ = nullptr;  // Keys and values of all texts in the current layer.
-  // Scratch memory for one slice, [slice rows][width]. Widths: n_embd (normed_, branch_), q_dim (q_, attended_), kv_dim
-  // (k_, v_), n_ff (gate_, up_), number of experts (router_).
+  // Scratch memory for one slice, with shape [slice rows][width]. Widths: n_embd (normed_, branch_), q_dim (q_,
+  // attended_), kv_dim (k_, v_), n_ff (gate_, up_), number of experts (router_).
   float *normed_ = nullptr, *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *attended_ = nullptr;
   float *branch_ = nullptr, *gate_ = nullptr, *up_ = nullptr, *router_ = nullptr;
-  // RoPE factors, [max_tokens][head_dim], see RowRotation. One table for layers without a sliding window and one for
-  // layers with a window.
+  // RoPE factors with shape [max_tokens][head_dim], in the format of RowRotation. One table for layers without a
+  // sliding window and one for layers with a window.
   struct Rotation {
     float *own = nullptr, *partner = nullptr;
   };

@@ -98,7 +98,7 @@ std::vector<WeightSlot> list_encoder(const TextEncoderParams& p, TextEncoderWeig
 
 Result<std::vector<WeightSlot>> text_encoder_slots(const GgufFile& file, const TextEncoderParams& params,
                                                    TextEncoderWeights& weights) {
-  // An encoder computes no logits, so output matrices in the file are ignored.
+  // An encoder computes no logits, so a file's output matrices are ignored.
   return check_slots(file, list_encoder(params, weights), params.base, [](std::string_view name) {
     return PoolingHead::uses(name) || name == "output.weight" || name == "output.bias";
   });

@@ -1,7 +1,7 @@
 // The engine's thread and its inbox: callers post requests and commands, and the step loop takes them between steps.
 //
-// `mutex_` guards the inbox, the channels and the live ids. It is held only for look-ups and swaps, never during a
-// step, so callers do not wait for the model. It is never held together with a channel's own lock.
+// `mutex_` guards the inbox, the channels and the live ids. The mutex is held only for look-ups and swaps, never during
+// a step, so callers do not wait for the model. It is never held together with a channel's own lock.
 //
 // States: open → draining → closed, or failed if a step could not be computed. In all states but open, submit() returns
 // kClosed, and requests that are still in the inbox end with a failure record.
@@ -78,7 +78,7 @@ struct Inbox {
   }
 };
 
-// State of a live request that callers' threads may read.
+// The state of a live request that the threads of callers may read.
 struct Live {
   std::shared_ptr<Channel> channel;
   std::bitset<kMaxChoices> finishing;  // Choices for which finish() was called.
@@ -227,7 +227,7 @@ class ThreadedEngine final : public Engine {
     wake_.notify_one();
     return id;
   } catch (const std::bad_alloc&) {
-    // The message fits into std::string's inline buffer, so that it needs no allocation.
+    // The message fits in std::string's inline buffer, so it needs no allocation.
     return Error{ErrorCode::kOutOfMemory, "no memory"};
   }
 
@@ -404,7 +404,7 @@ class ThreadedEngine final : public Engine {
           counters_.note_idle();
           loop_.publish();
         } else {
-          // If there is nothing to compute, this publishes the records that apply_intake() has written.
+          // If there is nothing to compute, this call still publishes the records that apply_intake() has written.
           computed = loop_.step();
         }
         retire_ended();
@@ -510,15 +510,15 @@ class ThreadedEngine final : public Engine {
   RequestId next_request_ = 1;
   bool draining_ = false, closed_ = false;
 
-  // Declared after the inbox, because its worker threads post to the inbox. Once the engine thread runs, only that
-  // thread uses it.
+  // Declared after the inbox, because the step loop's worker threads post to the inbox. After the engine thread has
+  // started, only that thread uses the step loop.
   StepLoop loop_;
   Inbox taken_;                                  // Used by the engine thread only, once that thread runs.
   std::optional<Clock::time_point> checked_at_;  // Used by the engine thread only, once that thread runs.
 
   std::thread thread_;
-  // Set when the engine thread has started, and constant after that. Declared last, because it must end before the
-  // models.
+  // Created when the engine thread has started, and not changed afterwards. Declared last, so that its thread ends
+  // before the models are destroyed.
   std::optional<HugePageCollapse> collapse_;
 };
 

@@ -48,13 +48,14 @@ enum class Speculation : uint8_t { kOff, kAuto, kAlways };
 struct EngineOptions {
   int max_batch_tokens = 256;  // Maximum tokens per step, decodes first; can be changed at run time.
   int max_sequences = 32;      // Maximum running sequences; can be changed at run time.
-  // Target duration in ms of a step that decodes; limits the prompt tokens in such a step. 0 = no limit.
+  // Target duration in ms of a step with decoding sequences. The number of prompt tokens in such a step is limited
+  // accordingly. 0 = no limit.
   int step_ms = 0;
   int queue_max = 512;               // Maximum waiting requests; can be changed at run time.
   int queue_max_tokens = 4'000'000;  // Maximum prompt tokens of waiting requests; can be changed at run time.
   bool prefix_cache = true;
-  // Models with recurrent state: distance in tokens between the snapshots stored for a prompt. Other requests can
-  // continue from a snapshot.
+  // For models with recurrent state: the distance in tokens between the state snapshots that are stored along a prompt.
+  // Other requests can continue from a snapshot.
   int snapshot_tokens = 1024;
   Speculation speculation = Speculation::kOff;
   // Speculative decoding with the model's MTP layer, if the model was loaded with one and there is no draft model.
@@ -110,7 +111,7 @@ struct EngineStats {
   // The limits currently in effect.
   int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;
   int loaded_batch_tokens = 0;  // max_batch_tokens at load time.
-  // Allocated sizes: upper limits for max_batch_tokens and max_sequences.
+  // The sizes allocated at load, which are the upper limits for max_batch_tokens and max_sequences.
   int batch_tokens_limit = 0, sequences_limit = 0;
   bool failed = false;  // The engine thread has stopped because of an internal error.
   std::string note;     // Text of Backend::note().
@@ -132,8 +133,8 @@ struct EngineStats {
   uint64_t pages_exported = 0, pages_imported = 0, exports_skipped = 0;
   uint64_t exports_pending = 0;  // Pages that have not been exported to the storage tier yet.
   double step_seconds = 0;       // Sum of step durations in seconds.
-  // Total duration in seconds and total number of tokens of the prefill-heavy steps. These are the steps that have at
-  // least min(64, max_batch_tokens / 2) tokens in addition to one token per decoding sequence.
+  // Total duration in seconds of the prefill-heavy steps, and total number of tokens in them. A prefill-heavy step has
+  // at least min(64, max_batch_tokens / 2) tokens in addition to one token per decoding sequence.
   double prompt_step_seconds = 0;
   uint64_t prompt_step_rows = 0;
   std::vector<AdapterStats> adapters;
@@ -153,7 +154,7 @@ class Engine {
   virtual ~Engine() = default;  // The destructor cancels all requests and joins the thread.
 
   // Opens a channel: one consumer's event stream. The engine thread calls `wake` at most once per step, and only if the
-  // channel has been drained since the last call. `wake` must not block or call back into the engine.
+  // channel has been drained since the last call to `wake`. `wake` must not block or call back into the engine.
   virtual ChannelId open_channel(std::function<void()> wake) = 0;
   // Swaps the channel's pending records into `out`, which is cleared first; the capacity of `out` is reused. If there
   // are records, `since` is set to the time when the first of them was published.
@@ -181,7 +182,8 @@ class Engine {
   virtual void open_tier(std::shared_ptr<TierOutbox> outbox) = 0;
   // Exports all previously exported pages again. Called when the consumer has dropped pages.
   virtual void forget_exports() = 0;
-  // Commits memory of an unused page pool, so that the first import is fast; see PageTier::touch_pool().
+  // Commits the memory of a page pool that has not been used yet, so that the first import is fast; see
+  // PageTier::touch_pool().
   virtual void touch_pool() = 0;
   // Imports pages; see PageImporter. The consumer receives two results per import: when the import has been opened, and
   // when its pages have been written.
@@ -189,9 +191,9 @@ class Engine {
   virtual void write_import(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) = 0;
   virtual void close_import(uint64_t id) = 0;
   // Evicts the prefix cache of one organization, or of all organizations if `organization` is nullopt. Keeps the pages
-  // of running requests and of open imports, pinned or not.
+  // that running requests and open imports use, whether or not the pages are pinned.
   virtual void clear_cache(std::optional<uint64_t> organization) = 0;
-  // Sizes of a page's parts in bytes, in the order in which exports and imports contain them.
+  // Returns the sizes in bytes of a page's parts, in the order in which the parts occur in exports and imports.
   virtual PageSizes page_sizes() const = 0;
   virtual const KvLayout& kv_layout() const = 0;
   virtual const std::string& cache_identity() const = 0;  // See tiers/cache_identity.h.

@@ -19,12 +19,13 @@ class HugePageCollapse {
   // Starts the thread. The models must outlive the object; null entries are skipped. If no thread can be started, the
   // weights stay where they are.
   explicit HugePageCollapse(std::vector<Model*> models);
-  // Stops the thread. Waits for at most one page, which takes milliseconds.
+  // Stops the thread. Waits until the current page has been moved, which takes milliseconds.
   ~HugePageCollapse();
   HugePageCollapse(const HugePageCollapse&) = delete;
   HugePageCollapse& operator=(const HugePageCollapse&) = delete;
 
-  // Bytes of weights that are known to be in huge pages; not set until the thread is done. Any thread.
+  // Bytes of weights that are known to be in huge pages; not set until the thread is done. May be called from any
+  // thread.
   std::optional<uint64_t> bytes() const;
 
  private:

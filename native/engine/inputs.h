@@ -15,8 +15,8 @@ struct RopePosition;   // RopePosition is defined in backend/kv_cache.h.
 struct PreparedPiece;  // PreparedPiece is defined in vision/vision.h.
 
 struct InputSpan {
-  // Position of the first row. The prompt has placeholder tokens at the span's positions, whose own embeddings are not
-  // used.
+  // Position of the first row. At the span's positions, the prompt has placeholder tokens, whose token embeddings are
+  // not used.
   int first = 0;
   int n_rows = 0;
   ContentHash hash = {};

@@ -51,11 +51,11 @@ struct SamplingParams {
 // Ranges of the parameters: wider than any API allows, but narrow enough that no logit can overflow.
 inline constexpr double kMaxTemperature = 100;
 inline constexpr double kMinRepetitionPenalty = 0.01, kMaxRepetitionPenalty = 100;
-inline constexpr double kMaxPenalty = 100;  // Of the frequency and presence penalties, in both directions.
-inline constexpr double kMaxBias = 1000;    // In both directions.
+inline constexpr double kMaxPenalty = 100;  // Limit for the absolute values of frequency and presence penalties.
+inline constexpr double kMaxBias = 1000;    // Limit for the absolute value.
 
-// A delimiter between reasoning and content. If the vocabulary has it as a single token, only that token is recognized;
-// otherwise the marker's text is recognized in the output.
+// A delimiter between reasoning and content. If the marker is a single token of the vocabulary, only that token is
+// recognized; otherwise, the marker's text is recognized in the output.
 struct Marker {
   std::string text;  // Empty = no such marker.
   TokenId token = kNoToken;
@@ -136,7 +136,8 @@ struct GenerationRequest {
   AdapterId adapter = kNoAdapter;  // The LoRA adapter that the request uses.
   uint64_t organization = 0;       // Namespace of the prefix cache and unit of fair scheduling.
   int n = 1;                       // Number of choices, which share the prompt.
-  // Maximum generated tokens per choice, clamped to the remaining context. At least 1, or 0 if no tokens are requested.
+  // Maximum generated tokens per choice, clamped to the remaining context. At least 1 for requests that generate
+  // tokens, otherwise 0.
   int max_tokens = 0;
   SamplingParams sampling;
   ReasoningParams reasoning;
@@ -149,7 +150,8 @@ struct GenerationRequest {
   int max_repeats = 0;
   GrammarRef format;  // The content must match this grammar or begin with a tool call; null = unconstrained.
   // Header before the text of `format`, for formats in which headers start like calls. When the content begins, the
-  // engine forces the header or the beginning of a call; where they differ, the model chooses. Empty = no header.
+  // engine forces the header or the beginning of a call; at the first token where the two differ, the model chooses.
+  // Empty = no header.
   std::vector<TokenId> format_head;
   std::vector<std::string> stop;     // Stop strings, matched in content only; the match is not part of the output.
   std::vector<TokenId> stop_tokens;  // Tokens that end the output, in addition to the model's end-of-generation tokens.
@@ -161,9 +163,9 @@ struct GenerationRequest {
   // Reference to the adapter whose id is `adapter`, held until the request is destroyed. Engine::submit() sets it.
   std::shared_ptr<AdapterUse> adapter_use;
   // Text that the output probably repeats, as tokens: a source of draft tokens (speculation/predicted_text.h). At most
-  // the context's length.
+  // as many tokens as the context length.
   std::vector<TokenId> prediction;
-  bool return_tokens = false;  // Also emit token ids (EventKind::kTokens).
+  bool return_tokens = false;  // Whether to emit token ids too (EventKind::kTokens).
   bool use_prefix_cache = true;
   // Label under which the pages of the finished or cancelled sequences are exported to the storage tier
   // (tiers/page_exporter.h), at most kMaxRetainBytes bytes. If empty, the pages are not exported.

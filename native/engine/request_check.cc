@@ -215,7 +215,7 @@ Status check_spans(const GenerationRequest& request, const RequestBounds& bounds
     if (!span.rows && span.piece && !bounds.has_vision)
       return Error{ErrorCode::kUnsupported, name + " is an image, but this model has no vision encoder"};
     if (!span.rows && span.piece) {
-      // Not checked here: the vision encoder determines the number of rows.
+      // The number of rows is not checked here, because the vision encoder determines it.
     } else if (!span.rows ||
                span.rows->size() != static_cast<size_t>(span.n_rows) * static_cast<size_t>(bounds.input_width))
       return invalid(name + " has " + std::to_string(span.rows ? span.rows->size() : 0) + " values, expected " +

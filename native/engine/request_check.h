@@ -1,4 +1,4 @@
-// Validates a GenerationRequest before the engine accepts it. Safe on any thread.
+// Validates a GenerationRequest before the engine accepts it. Safe to call from any thread.
 #pragma once
 
 #include "base/result.h"
@@ -9,8 +9,8 @@ namespace monolith {
 inline constexpr int kMaxStopTokens = 256;
 inline constexpr int kMaxCloseTokens = 256;
 inline constexpr int kMaxMarkerBytes = 256;
-// Upper bound on the number of tokens at the beginning of a call: each token has at least one byte. The extra token is
-// a leading space.
+// Upper bound on the number of tokens in the beginning of a call: one per byte, because each token has at least one
+// byte, plus one for a leading space.
 inline constexpr int kMaxCallTokens = kMaxCallPrefixBytes + kMaxMarkerBytes + 1;
 
 // Request limits that depend on the engine's model.

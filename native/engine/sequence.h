@@ -36,7 +36,8 @@ struct Sequence : ScheduledSequence {
   // Allocates the page tables, the penalty counts and room for all tokens.
   void allocate() override;
 
-  // Index of the sequence's saved hidden states in HiddenRows. The entry may have been reassigned since.
+  // Index of the sequence's saved hidden states in HiddenRows. The entry may have been reassigned to another sequence
+  // in the meantime.
   int hidden_slot = -1;
   OutputState output;
   PenaltyCounts counts;
@@ -50,7 +51,7 @@ struct Sequence : ScheduledSequence {
   const PageId* table(int number) const;
 };
 
-// The scheduler's plans and lists point to the base class. Every such object is a Sequence.
+// The scheduler's plans and lists point to the base class. Every object that they refer to is a Sequence.
 inline Sequence& sequence_of(ScheduledSequence& scheduled) { return static_cast<Sequence&>(scheduled); }
 inline const Sequence& sequence_of(const ScheduledSequence& scheduled) {
   return static_cast<const Sequence&>(scheduled);
@@ -73,7 +74,7 @@ struct Request {
   bool out_of_memory = false;
   // Used by ImageStage: bytes of the embedding rows that it has computed or will compute for this request.
   size_t image_bytes = 0;
-  // Used by ImageStage: time spent computing the request's embedding rows. Cached rows count as 0.
+  // Used by ImageStage: time spent computing the request's embedding rows. Rows from the cache add no time.
   Clock::duration encoder_time{};
   const int max_length;  // Maximum length of prompt plus output: min(prompt + max_tokens, max_context).
   const int n_vocab;

@@ -43,7 +43,7 @@ Error misfit(const LoraPair& pair, const std::string& what) {
   return {ErrorCode::kInvalidArgument, "tensor " + in_quotes(pair.a.name) + " " + what};
 }
 
-// Returns the error for a pair whose target is not an adaptable weight of the model.
+// Returns the error for a pair of factors whose target is not a weight that adapters can change.
 Error no_such_weight(const LoraPair& pair, const HyperParams& params) {
   const auto tensor = split_name(pair.target);
   if (tensor && tensor->layer >= params.n_layers)
@@ -57,7 +57,7 @@ Error no_such_weight(const LoraPair& pair, const HyperParams& params) {
                                             "; only these matrices can be adapted: " + kinds};
 }
 
-// Returns the rows of B that correspond to the tensor rows in `weight.matrix`.
+// Returns the rows of B that correspond to the tensor rows that `weight.matrix` contains.
 std::vector<float> rows_for(const AdaptableWeight& weight, const LoraPair& pair, std::span<const float> b) {
   std::vector<float> rows;
   rows.reserve(static_cast<size_t>(weight.matrix->rows * pair.rank));

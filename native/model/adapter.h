@@ -37,9 +37,10 @@ std::vector<AdaptableWeight> adaptable_weights(const std::vector<WeightSlot>& sl
 class Adapter {
  public:
   // Checks that the file fits the model, and copies the factors into the backend's format. `scale` multiplies the
-  // effect of all factors. Any thread. Errors about a tensor name it. Errors: kInvalidArgument (made for another
-  // model), kUnsupported (adapters cannot change this tensor, the rank is too large, or the backend does not support
-  // adapters), kInvalidFile, kOutOfMemory (also if the factors need more than `most_bytes`).
+  // effect of all factors. May be called from any thread. Errors about a tensor name the tensor. Errors:
+  // kInvalidArgument (made for another model), kUnsupported (adapters cannot change this tensor, the rank is too large,
+  // or the backend does not support adapters), kInvalidFile, kOutOfMemory (also if the factors need more than
+  // `most_bytes`).
   static Result<std::unique_ptr<const Adapter>> load(const LoraFile& file, float scale, Model& model,
                                                      size_t most_bytes);
 

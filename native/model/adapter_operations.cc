@@ -26,8 +26,8 @@ Status AdapterOperations::reserve(int rank) {
   return {};
 }
 
-// Writes the rows that use each adapter to `to`. If `logit_rows` is empty, rows are the step's tokens. Otherwise, only
-// tokens with logits have a row: row i is token logit_rows[i].
+// Determines which rows use each adapter and writes the result to `to`. If `logit_rows` is empty, rows are the step's
+// tokens. Otherwise, only tokens with logits have a row: row i is token logit_rows[i].
 void AdapterOperations::group(std::span<const AdapterRows> adapters, std::span<const int32_t> logit_rows,
                               Grouping& to) {
   to.rows.clear();
@@ -62,7 +62,7 @@ void AdapterOperations::begin(int n_rows, std::span<const int32_t> logit_rows, s
 }
 
 void AdapterOperations::matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) {
-  // If all tokens have logits, all_ and logits_ are equal, so either can be used.
+  // If logits are requested for all tokens, all_ and logits_ are equal, so either can be used.
   const bool is_all = rows.value() == n_rows_;
   const Grouping& grouping = is_all ? all_ : logits_;
   targets_.clear();
@@ -72,7 +72,8 @@ void AdapterOperations::matmul(std::span<const MatmulTarget> targets, const floa
         targets_.push_back(
             {matrix, x, target.out, target.out_stride, std::span(grouping.rows).subspan(group.first, group.count)});
   if (targets_.empty()) return inner_.matmul(targets, x, rows, use);
-  // Layers compute matmuls with adaptable weights either for all tokens or for the tokens with logits.
+  // Every matmul with a weight that adapters can change is computed either for all tokens of the step or only for the
+  // tokens with logits.
   assert(is_all || rows.value() == n_logit_rows_);
   assert(targets.size() <= kMaxTargets);
   inner_.matmul(targets, x, rows, InputUse::kAgain);

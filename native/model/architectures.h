@@ -72,7 +72,8 @@ enum class DraftHidden : uint8_t {
   kRaw,      // The residual stream before the final norm.
 };
 
-// Models with this number of layers have ALiBi instead of RoPE; kEveryDepth = any number of layers.
+// Models of this architecture that have this number of layers use ALiBi instead of RoPE; kEveryDepth = all models,
+// whatever their number of layers.
 inline constexpr int kEveryDepth = -1;
 
 struct ArchitectureTraits {
@@ -130,7 +131,7 @@ struct ArchitectureTraits {
   bool embedding_root = false;       // Embeddings are multiplied by sqrt(n_embd).
   bool scale_keys = false;           // Reads the scale keys for attention, embeddings, residuals and logits.
   bool scale_keys_required = false;  // The scale keys for embeddings, residuals and logits are required.
-  // Factors that the file does not specify; 0 = none.
+  // Scaling factors that the model uses but the file does not contain; 0 = none.
   float embedding_scale = 0.0f, logit_scale = 0.0f;
   float scale_depth = 0.0f;         // The outputs of blocks are multiplied by scale_depth / sqrt(n_layers).
   float dim_model_base = 0.0f;      // Logits are multiplied by dim_model_base / n_embd.

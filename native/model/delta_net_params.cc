@@ -14,7 +14,7 @@ Error misfit(const MetadataReader& read, std::string_view key, int value, std::s
                                        read.key(other_key) + "' (" + std::to_string(other) + ")"};
 }
 
-// In Kimi delta attention, the number of key heads equals the number of value heads, and all heads have the same size.
+// In Kimi delta attention, there are as many key heads as value heads, and all heads have the same size.
 Status read_channel_decay(const GgufFile& file, const MetadataReader& read, HyperParams& params) {
   DeltaNetParams& delta = params.delta_net;
   auto heads = read.integers("attention.head_count", params.n_layers, 0, kMaxHeads);

@@ -86,7 +86,7 @@ Status read_own(const GgufFile& file, const MetadataReader& read, int max_contex
   return {};
 }
 
-// Reads which tokens the head can embed, and which token each of its logits belongs to.
+// Reads which tokens the head can embed, and the token to which each of its logits belongs.
 Status read_vocabulary(const GgufFile& file, const HyperParams& model, EagleParams& head) {
   const auto rows_of = [&](const GgufTensor& tensor) { return tensor.shape[1]; };
   const GgufTensor* const tokens = file.tensor("d2t");

@@ -31,7 +31,7 @@ struct EagleParams {
   int64_t sources_dim() const { return kSources * source_dim; }
 };
 
-// Returns whether a file contains an EAGLE-3 head.
+// Returns true if the file contains an EAGLE-3 head.
 bool is_eagle_head(const GgufFile& file);
 
 // Attaches the head in `file` to the model described by `params`, after the model's layers. `max_context` is the

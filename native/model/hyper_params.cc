@@ -129,7 +129,7 @@ void read_mtp_layer(const GgufFile& file, const ArchitectureTraits& traits, Hype
   const auto carried = [&](std::string_view name) { return carries(0, name); };
   if (params.n_mtp_layers == 0 || traits.draft_hidden == DraftHidden::kLeftOut || !carried("nextn.eh_proj.weight"))
     return;
-  // The layer cannot run without this tensor, because it would have no sparse-attention indexer.
+  // An MTP layer cannot run without this tensor, which belongs to its sparse-attention indexer.
   constexpr std::string_view kIndex = "indexer.proj.weight";
   if (traits.position_index && !carried(kIndex)) return;
   MtpLayerParams& draft = params.draft;
@@ -152,7 +152,7 @@ void read_mtp_layer(const GgufFile& file, const ArchitectureTraits& traits, Hype
 // Reads n_vocab, n_embd, n_layers and norm_eps.
 Status read_sizes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, bool mtp_layer,
                   HyperParams& params) {
-  // Assigns a field, or keeps the first error so that the code below can be a plain list of calls.
+  // Assigns a result to a field, or keeps the first error, so that the code below can be a plain list of calls.
   Status failed;
   const auto set = [&failed](auto& field, auto&& result) {
     if (!failed) return;
@@ -248,7 +248,8 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
   return {};
 }
 
-// Reads how positions enter attention other than by RoPE, and the limit for queries, keys and values.
+// Reads the parameters by which positions affect attention other than RoPE, and the limit for the values of queries,
+// keys and values.
 Status read_positions(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr double kUsualBias = 8;
   if (traits.learned_positions) params.n_positions = params.context_length;
@@ -269,7 +270,7 @@ Status read_positions(const MetadataReader& read, const ArchitectureTraits& trai
 // Reads whether the feed-forward network runs in parallel with the mixer.
 Status read_parallel_residual(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kKey = "use_parallel_residual";
-  // StableLM files contain the key too, but the value is derived from their tensors.
+  // StableLM files contain this key too, but for them, the value is derived from the tensors.
   if (traits.parallel_residual == ParallelResidual::kNo) return read.refuse_unless(kKey, 0, "a parallel residual");
   if (traits.parallel_residual != ParallelResidual::kStated) return {};
   auto stated = read.boolean(kKey, true);

@@ -10,8 +10,8 @@
 namespace monolith {
 namespace {
 
-// Two segment lists are reserved for the tokens whose logits are requested: one for each of the two kinds of layers
-// that read another layer's keys and values.
+// Two of the segment lists are reserved for the tokens with logits: one for each of the two kinds of layers (with and
+// without a sliding window) that read another layer's keys and values.
 constexpr int64_t kMaxTables = kMaxSegmentLists - 2;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -52,15 +52,15 @@ Kept kept(const LayerParams& layer) {
   return layer.keeps_latents() ? Kept{0, heads * layer.key_dim} : Kept{heads * layer.key_dim, heads * layer.value_dim};
 }
 
-// Returns the place of the layer with number `index` among the layers of its kind. Layers fill the tables slot by slot,
-// with `in_slot` layers per slot.
+// Returns where the layer that has the number `index` among the layers of its kind is stored. Layers fill the tables
+// slot by slot, with `in_slot` layers per slot.
 KvPlace place_of(int64_t index, int64_t in_slot, int64_t slots) {
   const int64_t slot = index / in_slot;
   return {static_cast<int>(slot / slots), static_cast<int>(slot % slots), static_cast<int>(index % in_slot)};
 }
 
-// Returns the number of values per position in a page. Each slot is made as large as the largest content that any table
-// stores in it.
+// Returns the number of values per position in a page. Each slot is sized for the largest content that any table stores
+// in it.
 int64_t weight_of(const std::vector<Kept>& full, int64_t full_in_slot, const std::vector<Kept>& windowed,
                   int64_t windowed_in_slot, int64_t slots) {
   std::vector<Kept> room(static_cast<size_t>(slots));
@@ -120,7 +120,7 @@ KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs) {
   const int64_t of_full = ceil_div(n_full, layout.full_in_slot),
                 of_windowed = ceil_div(n_windowed, layout.windowed_in_slot);
   // Partly filled tables waste memory, whereas small pages require many page tables. As a compromise, each additional
-  // table counts as costly as 1% of the memory.
+  // page table is considered as costly as 1% of the memory.
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t slots = std::max(of_full, of_windowed); slots >= 1; --slots) {
     const int64_t n_full_tables = ceil_div(of_full, slots), n_windowed_tables = ceil_div(of_windowed, slots);

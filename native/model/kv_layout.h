@@ -4,7 +4,7 @@
 // past them. A sequence has one page table for each set of layers that share pages. Any page can be used for either
 // kind of layer, so long and short sequences share one pool.
 //
-// Layers may store different amounts of data per position. A slot in a page has room for the largest layer that uses
+// Layers may store different amounts of data per position. A slot in a page is sized for the largest layer that uses
 // it, or for several smaller layers if these have the same shape. The number of slots is chosen to minimize unused
 // memory.
 //
@@ -12,7 +12,7 @@
 //     table 0      layers 5, 11                       kept as long as the sequence runs
 //     tables 1-5   layers 0, 1 | 2, 3 | 4, 6 | ...    the last `window` positions
 //
-// Pure functions, used both for loading and for planning.
+// The functions are pure and are used both for loading and for planning.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,8 @@ struct KvLayout {
   int tables() const { return full + windowed; }
   // Number of pages that each windowed table needs for all positions that any `n_rows` consecutive tokens attend to.
   int64_t window_pages(int64_t n_rows) const;
-  // Maximum number of pages that a sequence of this length holds while a step computes up to `n_rows` of its tokens.
+  // Returns the maximum number of pages that a sequence of this length holds while a step computes up to `n_rows` of
+  // its tokens.
   int64_t pages_at_once(int64_t positions, int64_t n_rows) const;
   // Returns the maximum length of a sequence that fits in `n_pages` pages, in positions.
   int64_t positions_in(int64_t n_pages, int64_t n_rows) const;

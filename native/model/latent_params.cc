@@ -13,8 +13,8 @@ constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxIndexHeads = 1024;
 constexpr int64_t kMaxChosen = 1 << 20;
 
-// Reads which layers have their own sparse-attention indexer. GLM 5.2 files may predate the key; in these files, the
-// first two layers and every fourth layer after them have one.
+// Reads which layers have their own sparse-attention indexer. Early GLM 5.2 files lack the key; in these files, the
+// first two layers and every fourth layer after them have an indexer.
 Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kTypes = "attention.indexer.types";
   constexpr int kSharesWithout = 1 << 20;
@@ -26,7 +26,8 @@ Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
   for (size_t i = 0; i < params.layers.size(); ++i) {
     LayerParams& layer = params.layers[i];
     if (!layer.latent()) continue;
-    // An MTP layer needs its own indexer, because the positions that earlier layers selected are for other tokens.
+    // An MTP layer needs its own indexer, because the positions that earlier layers have selected apply to other
+    // tokens.
     const bool drafts = i >= static_cast<size_t>(params.n_layers);
     layer.chooses = drafts || (shares ? i < 2 || (i - 2) % 4 == 0 : (*types)[i] == 1);
     any |= layer.chooses;

@@ -83,7 +83,7 @@ Error not_a_multiple(const MetadataReader& read, std::string_view key, int value
                                        read.key(divisor_key) + "' (" + std::to_string(divisor) + ")"};
 }
 
-// Reads kinds, head counts and sizes of the layers. Keys that end in _swa apply to layers with a sliding window.
+// Reads the kinds, head counts and sizes of the layers. Keys that end in _swa apply to layers with a sliding window.
 Status read_shapes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                    HyperParams& params) {
   const auto n = static_cast<int>(params.layers.size());
@@ -111,7 +111,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
                       ? read.integers("attention.head_count_kv", n, mixed ? 0 : 1, kMaxHeads)
                       : heads;
   if (!kv_heads) return kv_heads.error();
-  // In a model that has only MoE layers, the width of dense layers may be missing.
+  // In the file of a model that has only MoE layers, the width of dense layers may be missing.
   const bool may_lack_ff = mixed || traits.block_attention;
   const bool unstated = may_lack_ff && (traits.experts == Experts::kRequired || may_be_plain);
   const auto no_ff = unstated ? std::optional<int64_t>(0) : std::nullopt;
@@ -121,7 +121,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   const int first_heads = with_heads == heads->end() ? 0 : *with_heads;
   if (!read.has("attention.key_length") && first_heads > 0 && params.n_embd % first_heads != 0)
     return not_a_multiple(read, "embedding_length", params.n_embd, "attention.head_count", first_heads);
-  // This value is not used if there are no attention heads.
+  // The value is not used if the layer has no attention heads.
   const int64_t usual = first_heads > 0 ? params.n_embd / first_heads : 2;
   auto key_dim = read.integer("attention.key_length", 2, kMaxHeadDim, usual);
   if (!key_dim) return key_dim.error();
@@ -330,7 +330,8 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
   return {};
 }
 
-// Determines which layers are MoE layers: the specified first one, and every n-th layer after it.
+// Determines which layers are MoE layers: the layer that the file specifies as the first one, and every n-th layer
+// after it.
 Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                            HyperParams& params) {
   // MTP layers are MoE layers if they have a router.
@@ -390,7 +391,8 @@ Status read_chunks(const MetadataReader& read, const HyperParams& params, Expert
   constexpr std::string_view kEach = "experts_per_group";
   auto each = read.integer(kEach, 2, experts.count);
   if (!each) return each.error();
-  // The second mixture has its own selection, which supports neither routing by token ID nor groups of experts.
+  // The second mixture selects experts separately, which is not supported together with routing by token ID or with
+  // expert groups.
   if (Status s = read.refuse_unless("hash_layer_count", 0, "routing by token ID with chunk experts"); !s) return s;
   if (experts.router.groups > 1) {
     if (Status s = read.refuse_unless("expert_group_count", 1, "group-limited routing with chunk experts"); !s)
@@ -471,8 +473,8 @@ Status read_layers(const GgufFile& file, const MetadataReader& read, const Archi
   }
   if (traits.rotates_windows_only) {
     const auto windowed = [](const LayerParams& layer) { return layer.window > 0; };
-    // Like llama.cpp, rotates all layers of a SmallThinker model that consists of a single period (published models
-    // have more layers).
+    // Like llama.cpp, applies RoPE to all layers of a SmallThinker model whose layers form only one period. Published
+    // models have more layers.
     const bool one_period = traits.early_router && params.n_layers == traits.window_period;
     const bool any = !one_period && std::ranges::any_of(params.layers, windowed);
     auto lead = read.integer("leading_dense_block_count", 0, params.n_layers - 1, 0);
@@ -597,7 +599,7 @@ Status read_sparsity(const MetadataReader& read, HyperParams& params) {
       params.layers[static_cast<size_t>(i)].sparse_deviations = kDeviations;
     return {};
   }
-  // Minus infinity means that all values are kept.
+  // A value of minus infinity means that all gate values are kept.
   auto scales = read.numbers(kKey, n, -std::numeric_limits<double>::infinity(), 1e6);
   if (!scales) return scales.error();
   for (int i = 0; i < n; ++i)
@@ -614,7 +616,8 @@ Status read_layer_extras(const GgufFile& file, const MetadataReader& read, const
   const auto n = static_cast<int>(params.layers.size());
   params.limits_input = traits.limits_input;
   if (traits.limit_keys) {
-    // If the same limit applies to both, model files set only the first key.
+    // If the same limit applies to the experts and to the shared expert or dense network, model files set only the
+    // first key.
     const bool both = traits.limits_input && !read.has("swiglu_clamp_shexp");
     for (const auto& [key, field] : {std::pair{"swiglu_clamp_exp", &LayerParams::expert_limit},
                                      std::pair{"swiglu_clamp_shexp", &LayerParams::gate_limit}}) {

@@ -1,4 +1,4 @@
-// The steps of HyperParams::read for properties that can differ per layer: kinds, shapes, sliding windows, RoPE,
+// The steps of HyperParams::read() for properties that can differ per layer: kinds, shapes, sliding windows, RoPE,
 // experts. The sizes in `params` must have been read; these functions fill the remaining fields. Errors name the key.
 #pragma once
 

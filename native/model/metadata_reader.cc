@@ -40,8 +40,8 @@ Result<int> MetadataReader::integer(std::string_view name, int64_t low, int64_t 
   } else {
     auto number = file_.unsigned_integer(full);
     if (!number) return number.error();
-    // Values above INT64_MAX exceed every limit in use. They are clamped to it, so that the comparison below can be
-    // signed.
+    // Values above INT64_MAX exceed every limit in use. They are clamped to INT64_MAX, so that the comparison below can
+    // be signed.
     value = **number > uint64_t{INT64_MAX} ? INT64_MAX : static_cast<int64_t>(**number);
   }
   if (value < low || value > high) {
@@ -136,7 +136,8 @@ Result<std::vector<bool>> MetadataReader::flags(std::string_view name) const {
   const GgufValue* found = file_.find(full);
   if (found == nullptr) return missing(full);
   if (found->type == GgufValueType::kArray && found->element_type != GgufValueType::kBool) {
-    // Some converters copy the list from the checkpoint unchanged, which may consist of 0 and 1 (MiMo V2).
+    // Some converters copy the checkpoint's list unchanged, and that list may consist of the integers 0 and 1 (MiMo
+    // V2).
     if (auto items = file_.integers(full); items && *items) {
       std::vector<bool> flags;
       for (const int64_t item : **items) flags.push_back(item != 0);

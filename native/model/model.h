@@ -1,5 +1,5 @@
-// A model's computation: its hyperparameters, its weights and the order of operations in its forward pass. This layer
-// knows nothing about requests or scheduling.
+// A model's computation: its hyperparameters, its weights and the order of operations in its forward pass. This module
+// does not depend on requests or scheduling.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace monolith {
 
-// Whether queries and keys are normalized, and whether before or after RoPE.
+// Whether queries and keys are normalized and, if so, whether before or after RoPE.
 enum class QkNorm : uint8_t {
   kNone,
   kEachHead,
@@ -71,7 +71,8 @@ struct RopeSet {
   std::vector<float> inverse_frequency;  // n_dims / 2 RoPE frequencies, with all factors and scaling applied.
   float magnitude = 1.0f;                // Multiplies cos and sin (YaRN, LongRoPE).
   float score_factor = 1.0f;             // Multiplies the attention scores of MLA layers (YaRN).
-  // See RopeParams::axes. If empty, a single position component rotates all dimensions.
+  // Selects the position component for each pair (see RopeParams::axes). If empty, a single position component rotates
+  // all dimensions.
   std::vector<uint8_t> axes;
 };
 
@@ -181,7 +182,7 @@ struct LayerParams {
   // Whether the layer has no value projection. Its keys before norm and RoPE then serve as values.
   bool value_is_key = false;
   float output_scale = 1.0f;  // Factor for the residual stream after the layer.
-  // Gating::limit, one for the experts and one for the dense network or shared expert; 0 = no limit.
+  // The values of Gating::limit: one for the experts, and one for the dense network or shared expert; 0 = no limit.
   float expert_limit = 0.0f, gate_limit = 0.0f;
   bool fused_qkv = false;  // Whether one tensor holds Q, K and V, concatenated by rows.
   // Keeps only gate values that exceed the mean of all gate values by this many standard deviations; 0 = keep all
@@ -527,11 +528,12 @@ class Model {
   virtual const float* forward(const Batch& batch) = 0;
 
   // Moves the weights from small memory pages to huge pages where possible, until `stopped` returns true or a time
-  // limit is reached. Returns the number of bytes of weights that are known to be in huge pages. One call at a time, on
-  // any thread, also during steps.
+  // limit is reached. Returns the number of bytes of weights that are known to be in huge pages. May be called from any
+  // thread, also during steps, but not by two threads at the same time.
   virtual size_t collapse_huge_pages(const Stopped& stopped) { return static_cast<void>(stopped), size_t{0}; }
 
-  // The weight matrices that LoRA adapters can change. Empty if the model does not support adapters. Any thread.
+  // The weight matrices that LoRA adapters can change. Empty if the model does not support adapters. May be called from
+  // any thread.
   virtual const std::vector<AdaptableWeight>& adaptable_weights() const {
     static const std::vector<AdaptableWeight> none;
     return none;
@@ -553,11 +555,11 @@ class Model {
   // order.
   virtual std::span<const int32_t> draft_tokens() const { return {}; }
   virtual int draft_levels() const { return 1; }
-  // Runs one pass of the drafter. The number of sequences is limited like the number of logit rows of a step, and the
-  // number of tokens like the number of tokens of a step. Returns the logits of each sequence's last token in host
-  // memory (draft_tokens().size() or n_vocab values each), valid until the next call to draft() or forward(). The
-  // drafter's keys and values for these positions are overwritten by the next step that computes them. Does not
-  // allocate.
+  // Runs one pass of the drafter. The number of sequences must not exceed the maximum number of logit rows per step,
+  // and the number of tokens must not exceed the maximum number of tokens per step. Returns the logits of each
+  // sequence's last token in host memory (draft_tokens().size() or n_vocab values each), valid until the next call to
+  // draft() or forward(). The drafter's keys and values for these positions are overwritten by the next step that
+  // computes them. Does not allocate.
   virtual const float* draft(const DraftBatch& batch) { return static_cast<void>(batch), nullptr; }
 };
 

@@ -10,7 +10,7 @@
 // neither has the first token after a prefix that another sequence computed. This affects only draft tokens.
 //
 // There may be several levels (MTP layers). Level k drafts the token k positions further ahead. It reads the outputs of
-// level k - 1 for the previous position; level 0 reads the model's hidden states. A step feeds all levels.
+// level k - 1 for the previous position; level 0 reads the model's hidden states. Every step feeds all levels.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ class MtpLayer {
   // Computes the keys and values of all tokens in the batch and saves the hidden states that the batch requests.
   // Overwrites all activations except the logits.
   void feed(const Batch& batch, std::span<const std::span<const Segment>> tables);
-  // Runs the pass and leaves the head's input for each sequence's last token in Activations::normed.
+  // Runs the pass. Stores the head's input for each sequence's last token in Activations::normed.
   void draft(const DraftBatch& batch, std::span<const std::span<const Segment>> tables);
   // Returns the output matrix to apply to the result of draft(), or null for the model's own matrix. tokens() returns
   // the token IDs of the logits; empty = the whole vocabulary.
@@ -74,7 +74,7 @@ class MtpLayer {
   std::vector<int32_t> hidden_, rows_;
 };
 
-// The number of tokens in one drafting pass, and the number of rows in Activations::hidden.
+// The maximum number of tokens in one drafting pass, and the number of rows in Activations::hidden.
 int draft_rows(const ModelLimits& limits, int n_levels);
 int64_t hidden_rows(const ModelLimits& limits, int n_levels);
 

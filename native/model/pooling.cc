@@ -24,8 +24,8 @@ constexpr std::array kRankLayers = {HeadTensors{"cls.weight", "cls.bias"},
                                     HeadTensors{"cls.output.weight", "cls.output.bias"}};
 constexpr std::string_view kRankNorm = "cls.norm.weight";
 
-// Dot product. Keeps 16 separate sums in a fixed order of additions, so that the compiler can vectorize the loop
-// without changing the result.
+// Computes a dot product with 16 partial sums that are added in a fixed order, so that the compiler can vectorize the
+// loop without changing the result.
 float dot(const float* x, const float* y, int64_t n) {
   std::array<float, 16> sums{};
   int64_t i = 0;
@@ -135,7 +135,7 @@ Result<PoolingHead> PoolingHead::load(const GgufFile& file, const PooledModel& m
     layer.norm = std::move(*weight);
   }
   if (!ranks) return head;
-  // A single score gets no softmax, which would always return 1.
+  // The softmax is not applied to a single score, because it would always return 1.
   head.softmax_ = architecture.starts_with("qwen3") && head.dimensions_ > 1;
   if (head.layers_.empty())
     return Error{ErrorCode::kInvalidFile, "'pooling_type' is 4 (rank), but tensor 'cls.output.weight' is missing"};

@@ -1,5 +1,5 @@
 // Pooling: combines the hidden states of a text's tokens into one vector, and applies the dense layers that follow. A
-// PoolingHead is read from a GGUF file. It is immutable afterwards and safe on any thread.
+// PoolingHead is read from a GGUF file. After that, it is immutable and may be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -79,7 +79,7 @@ class PoolingHead {
 };
 
 // Pools the hidden states of one text, which are added in order of position. The result has the same bits regardless of
-// how the text is split over calls to add().
+// how the text is divided among calls to add().
 class PooledText {
  public:
   // Number of tokens added so far.

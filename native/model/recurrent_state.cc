@@ -23,7 +23,7 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer) {
       if (layer.block == 0) return 0;
       return layer.pool(layer.key_dim).state_floats() +
              (layer.chooses ? layer.pool(params.latents.index.key_dim).state_floats() : 0);
-    // Time mixing and channel mixing also keep the last token's input.
+    // Time mixing and channel mixing also store the input of the last token.
     case MixerKind::kTimeMix: return params.rwkv.mix().state_floats() + int64_t{2} * params.n_embd;
     case MixerKind::kShortConvolution: return int64_t{params.convolution_taps - 1} * params.n_embd;
     default: return 0;

@@ -1,5 +1,5 @@
-// Size and layout of a sequence's recurrent state in its slot (backend/recurrence.h). Pure functions, used both for
-// loading and for planning.
+// Size and layout of a sequence's recurrent state in its slot (backend/recurrence.h). The functions are pure and are
+// used both for loading and for planning.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer);
 // floats.
 std::vector<int64_t> recurrent_places(const HyperParams& params);
 
-// Checks that the backend supports the recurrent operations of all layers. kUnsupported names the layer and the
+// Checks that the backend supports the recurrent operations of all layers. A kUnsupported error names the layer and the
 // operation.
 Status can_carry_on(const HyperParams& params, const BackendMemory& backend);
 

@@ -116,8 +116,8 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     }
   }
 
-  // A factor without a scaling type means linear scaling. In early files, the key is rope.scale_linear. A factor of 0
-  // means 1.
+  // If the file has a factor but no scaling type, the scaling is linear. In early files, the factor's key is
+  // rope.scale_linear. A factor of 0 means 1.
   auto kind = read.string("rope.scaling.type", "linear");
   if (!kind) return kind.error();
   auto factor = read.number(read.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", 0, 1e6, 1.0);
@@ -142,8 +142,8 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     auto fast = read.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
     auto slow = read.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
     auto extrapolation = read.number("rope.scaling.yarn_ext_factor", 0, 1, 1.0);
-    // Olmo 3 files also contain yarn_attn_factor. It specifies the total magnitude, which already follows from the
-    // factor.
+    // Olmo 3 files also contain yarn_attn_factor. This key specifies the total magnitude, which already follows from
+    // the scaling factor.
     auto attention = read.number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
     for (const auto* value : {&fast, &slow, &extrapolation, &attention}) {
       if (!*value) return value->error();

@@ -16,7 +16,7 @@ Error misfit(const MetadataReader& read, std::string_view key, int value, std::s
                                        read.key(other_key) + "' (" + std::to_string(other) + ")"};
 }
 
-// Reads which optional tensors the file contains.
+// Determines which optional tensors the file contains.
 void read_carried(const GgufFile& file, HyperParams& params) {
   const auto carried = [&](const std::string& name) {
     for (int i = 0; i < params.n_layers; ++i)

@@ -72,8 +72,8 @@ Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights
   return {};
 }
 
-// Whether a step's operations use token indices only to select the requested logits. A step that uses token indices for
-// anything else cannot be captured as a CUDA graph.
+// Whether a step's operations use token indices only to select the tokens whose logits are requested. A step that uses
+// token indices for anything else cannot be captured as a CUDA graph.
 bool names_no_rows(const HyperParams& params) {
   return params.stream_mix.n_streams == 0 && params.n_positions == 0 &&
          std::ranges::none_of(params.layers, &LayerParams::experts_by_token);
@@ -143,7 +143,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   plan.layout = kv_layout(*params, limits.pages_by_window, backend.supports(MemoryFeature::kSharedPageSlots).ok());
   KvShape shape = kv_shape(*params, plan.layout, limits);
   if (Status status = backend.supports(shape); !status) return status.error();
-  // The cost of a page is measured as the cost of one additional page, because a backend may allocate extra pages for
+  // The cost of a page is determined as the cost of one more page, because a backend may allocate extra pages for
   // itself.
   shape.n_pages = 1;
   const size_t of_one = backend.kv_cache_bytes(shape);
@@ -239,7 +239,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     if (!memory) return memory.error();
     const auto of_slot = static_cast<int64_t>(plan->slot_bytes / sizeof(float));
     model->slots_ = {*memory, of_slot};
-    // The slots are written here, so that loading fails if the machine does not have enough memory for them.
+    // Zeros are written to the slots here, so that loading fails if the machine does not have enough memory for them.
     const std::vector<float> zeros(static_cast<size_t>(of_slot));
     for (int32_t slot = 0; slot < limits.n_slots; ++slot)
       backend.write_floats(model->slots_.of(slot), zeros.data(), of_slot);
@@ -385,7 +385,7 @@ const float* Transformer::hidden_states() {
 const float* Transformer::host_logits(int n_rows) {
   if (backend_.is_host_memory()) return activations_.logits;
   const int64_t count = int64_t{n_rows} * params_.n_vocab;
-  // The buffer is too small only when a debugging tool reads logits although the backend samples.
+  // The buffer is too small only if a debugging tool reads logits from a backend that samples by itself.
   if (host_logits_.size() < static_cast<size_t>(count)) host_logits_.resize(static_cast<size_t>(count));
   if (count > 0) backend_.read_floats(host_logits_.data(), activations_.logits, count);
   return host_logits_.data();
@@ -528,8 +528,8 @@ void Transformer::add_deepstack(const Batch& batch, const StepRows& rows, int pa
   }
 }
 
-// Builds `segments`: one segment per token with logits, with its pages in the table whose segments are `of_all`. The
-// result is empty if all tokens have logits, as in a decode-only step.
+// Builds `segments`: one segment per token with logits, with its pages in the page table whose segments for all tokens
+// are `of_all`. The result is empty if all tokens have logits, as in a decode-only step.
 void Transformer::note_logit_segments(const Batch& batch, std::span<const Segment> of_all,
                                       std::vector<Segment>& segments) {
   segments.clear();

@@ -48,7 +48,7 @@ class Transformer final : public Model {
   int draft_levels() const override { return params_.draft.n_levels; }
   const float* draft(const DraftBatch& batch) override;
 
-  // The bytes that load() actually allocated, counted at each allocation. Equals memory().
+  // The number of bytes that load() has actually allocated, counted at each allocation. Equal to memory().
   const MemoryPlan& allocated() const { return allocated_; }
 
   // For debugging: after this call, each step with logits records the residual stream of the last token with logits,
@@ -63,7 +63,7 @@ class Transformer final : public Model {
 
   void note_matrices(const std::vector<WeightSlot>& slots);
   Status build_layers(Backend& backend);
-  // Runs the operations of one step. `all` is the number of tokens in the step.
+  // Runs the operations of one step. `all`: the number of tokens in the step.
   void compute(const Batch& batch, RowCount all);
   void add_positions(RowCount all);  // Adds learned position embeddings.
   void place_embedded(const Batch& batch);

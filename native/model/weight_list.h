@@ -18,7 +18,7 @@ class WeightList {
   explicit WeightList(const HyperParams& params) : params_(params) {}
 
   const HyperParams& params() const { return params_; }
-  // Names added after this call get the prefix of this layer; -1 = no prefix.
+  // The names of tensors added after this call get the prefix of layer `layer`; -1 = no prefix.
   void enter(int layer, std::string_view prefix = "blk.") {
     block_ = layer < 0 ? "" : std::string(prefix) + std::to_string(layer) + ".";
   }
@@ -44,8 +44,8 @@ class WeightList {
   void unsplit_heads(std::string_view name, const HeadPart& part, int64_t cols, std::unique_ptr<Matrix>& to) {
     add_heads(name, part, {cols, part.of_rows * part.n_heads, 1}, to);
   }
-  // Each of `count` stacked matrices has `of_rows` rows. Adds `rows` rows of each, starting at row `first`,
-  // concatenated into one matrix.
+  // Adds one matrix that consists of rows from `count` stacked matrices of `of_rows` rows each: `rows` rows of each
+  // matrix, starting at its row `first`.
   void matrix_runs(std::string_view name, int64_t count, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
                    std::unique_ptr<Matrix>& to) {
     add(name, rows * count, cols, &to, nullptr, {cols, of_rows, count}, first);
@@ -73,7 +73,7 @@ class WeightList {
   void vector_of_shape(std::string_view name, std::array<int64_t, 3> shape, const float*& to) {
     add(name, 1, shape[0] * shape[1] * shape[2], nullptr, &to, shape, 0);
   }
-  // Adds a matrix as a vector in which its columns are contiguous instead of its rows.
+  // Adds a matrix as a vector in which the matrix's columns, not its rows, are contiguous.
   void transposed_vector(std::string_view name, int64_t rows, int64_t cols, const float*& to) {
     vector_of_shape(name, {cols, rows, 1}, to);
     slots_.back().transposed = true;

@@ -14,7 +14,7 @@ namespace {
 
 // Maximum number of problems that an error message lists; a file of the wrong kind may have hundreds.
 constexpr size_t kNamedFaults = 8;
-// Maximum number of layers in wanted_tensors(), where no file limits the length of the list.
+// Maximum number of layers that wanted_tensors() accepts, because no file limits the length of its list.
 constexpr int kMaxWantedLayers = 4096;
 
 class Faults {
@@ -34,7 +34,7 @@ class Faults {
   std::string text_;
 };
 
-// The row length comes first, as in GGUF.
+// In the shape, the row length comes first, as in GGUF.
 std::string shape_text(const GgufTensor& tensor) {
   std::string text = "[";
   for (int i = 0; i < tensor.n_dims; ++i) {
@@ -79,7 +79,7 @@ std::vector<WeightSlot> list_all(const HyperParams& p, Weights& weights) {
   return std::move(list).take();
 }
 
-// Whether HyperParams::read() has already read the tensor.
+// Whether the tensor is one that HyperParams::read() has already read.
 bool read_with_params(std::string_view name, const HyperParams& params) {
   return find_architecture(params.architecture_name)->per_layer_inputs && name.starts_with("blk.") &&
          name.ends_with(".layer_output_scale.weight");
@@ -103,7 +103,8 @@ bool is_harmless(std::string_view name, const HyperParams& params, bool applies_
     if (params.latents.index.most > 0 && !params.layers[static_cast<size_t>(i)].chooses &&
         name.starts_with("blk." + std::to_string(i) + ".indexer."))
       return true;
-  // RWKV 7: the first layer computes the values that all other layers mix with their own values.
+  // RWKV 7: the first layer computes the values that all other layers mix with their own, so its tensors for mixing are
+  // not used.
   if (params.rwkv.delta && name.starts_with("blk.0.time_mix_v") && name.ends_with(".weight") &&
       name != "blk.0.time_mix_value.weight")
     return true;

@@ -11,7 +11,7 @@
 namespace monolith {
 namespace {
 
-// Size of a vector in the backend, in bytes.
+// Returns the number of bytes that a vector takes in the backend's memory.
 size_t vector_bytes(const WeightSlot& slot) { return static_cast<size_t>(slot.cols) * sizeof(float); }
 
 constexpr int kCollapseRounds = 3;
@@ -252,8 +252,8 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
       *slot.matrix = std::move(*matrix);
       allocated += (*slot.matrix)->bytes;
     }
-    // The mapped original is no longer read once the repacked copy exists. Without this call, both would count as
-    // resident memory.
+    // Once the repacked copy exists, the original in the mapped file is not read any more. Without this call, both
+    // would count as resident memory.
     ahead.finish(index);
     for (int64_t i = 0; i < slot.runs; ++i) {
       const Part run = slot.runs > 1 ? part_of_run(slot, i) : part;

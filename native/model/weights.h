@@ -72,7 +72,7 @@ struct WeightSlot {
   // Used instead of `tensor` if the backend does not support the tensor's type; has a float type (see fit_types()).
   std::shared_ptr<const GgufTensor> floats = {};
 
-  // Type of the loaded matrix: F32 if the matrix has a scale and the backend does not support scales.
+  // The type of the loaded matrix. It is F32 if the matrix has a scale and the backend does not support scales.
   TensorType kept_as(const BackendMemory& backend) const {
     return heads.transposed || is_widened(backend) ? TensorType::kF32 : tensor->kept_as();
   }
@@ -114,7 +114,7 @@ Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Total bytes of the loaded weights.
 size_t weight_bytes(const std::vector<WeightSlot>& slots, const BackendMemory& backend);
-// The same total as counted by BackendMemory::memory_of(), with one allocation per slot.
+// Returns the total size of the slots as BackendMemory::memory_of() computes it, with one allocation per slot.
 size_t weight_memory(const std::vector<WeightSlot>& slots, const BackendMemory& backend);
 
 // Fills all slots and adds the bytes actually allocated to `allocated`. Releases the file's pages as it proceeds.

@@ -19,7 +19,7 @@ struct EncoderSizes {
   int most_rows;   // Maximum number of encoder rows: patches and the class token.
   int64_t hidden;  // Maximum width of a row between the layers of the projector or of a deepstack layer.
   // Size of the buffer for clamped inputs: the maximum number of input values that a linear layer reads for a chunk of
-  // patches or merge blocks. Clamped inputs are copies.
+  // patches or merge blocks. The buffer is needed because the input of a linear layer is copied before it is clamped.
   int64_t clamped;
   int64_t most_cols;  // Maximum input width of any linear layer.
   bool fixed16;       // Keys and values are 16-bit integers.
@@ -37,7 +37,7 @@ struct EncoderMemory {
   float* x = nullptr;                        // [most_rows][width], the residual stream.
   float *own = nullptr, *partner = nullptr;  // RowRotation, [most_rows][head_dim].
   float* patches = nullptr;                  // [chunk][patch values].
-  // [chunk][width]. k and v also hold the outputs of attention and the MLP.
+  // Buffers of shape [chunk][width]. The buffers k and v also hold the outputs of attention and of the MLP.
   float *normed = nullptr, *q = nullptr, *k = nullptr, *v = nullptr;
   float* clamped = nullptr;                    // Size: EncoderSizes::clamped.
   float *up = nullptr, *gate = nullptr;        // [chunk][n_ff].

@@ -8,7 +8,8 @@
 namespace monolith {
 namespace {
 
-// With fewer rows per operation, reading the weights would dominate. The upper limit is the encoder's chunk size.
+// With fewer rows per operation, reading the weights would take most of the time. The upper limit is the encoder's
+// chunk size.
 constexpr int kMinRows = 32;
 
 }  // namespace
@@ -21,7 +22,7 @@ PieceRun::PieceRun(Encoder& encoder, const PreparedPiece& piece)
   const VisionParams& p = params();
   const ColorLevels levels = color_levels(p.mean, p.deviation);
   levels_.assign(levels.begin(), levels.end());
-  // Gemma 4's encoder expects 2 v - 1 for each level v.
+  // Gemma 4's encoder expects 2 v - 1 for each color value v.
   if (p.traits->projector == Projector::kGemma4)
     for (float& level : levels_) level = 2 * level - 1;
   std::vector<float> own, partner;
@@ -77,7 +78,7 @@ int64_t PieceRun::work_of_row(Phase phase) const {
 int64_t PieceRun::work_of_view() {
   const auto phase = [&](Phase each) { return rows_of(each) * work_of_row(each); };
   int64_t work = phase(Phase::kEmbed) + phase(Phase::kProject) + phase(Phase::kKeys) * params().n_layers;
-  // Layers with and without attention windows take different amounts of work.
+  // A layer with attention windows takes a different amount of work than a layer without them.
   for (layer_ = 0; layer_ < params().n_layers; ++layer_) work += phase(Phase::kLayer);
   layer_ = 0;
   if (!weights().deepstack.empty()) work += phase(Phase::kDeepstack) * static_cast<int64_t>(weights().deepstack.size());

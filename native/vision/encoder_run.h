@@ -23,7 +23,7 @@ class PieceRun final : public EncoderRun {
  private:
   enum class Phase : uint8_t { kEmbed, kKeys, kLayer, kDeepstack, kProject, kDone };
 
-  // Returns the number of multiplications per row of a phase, and the phase's number of rows.
+  // These functions return a phase's number of multiplications per row and its number of rows.
   int64_t work_of_row(Phase phase) const;
   int rows_of(Phase phase) const;
   int64_t work_of_view();

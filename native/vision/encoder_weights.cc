@@ -47,7 +47,7 @@ EncoderLayer read_layer(TensorReader& read, const VisionParams& params, int inde
   return layer;
 }
 
-// Reads the position embedding table and its size.
+// Looks up the table of position embeddings and determines its size.
 void read_positions(TensorReader& read, VisionParams& params, EncoderWeights& weights) {
   const int64_t width = params.width, side = params.side_patches();
   const std::string name = "v.position_embd.weight";

@@ -73,7 +73,7 @@ struct EncoderWeights {
   // [n_embd]: an embedding inserted between rows of embeddings (break) or after each row (newline).
   const float* row_break = nullptr;
 
-  // Returns whether attention also uses 16-bit integers, which depends on the type of the key weights.
+  // Returns whether attention, too, is computed with 16-bit integers. This depends on the type of the key weights.
   bool attends_in_fixed16() const { return !layers.empty() && layers[0].k.fixed16; }
 };
 

@@ -51,7 +51,7 @@ struct ImagePiece {
   // Whether the embeddings attend to each other in both directions. Otherwise attention is causal.
   bool bidirectional = false;
 
-  // Returns how far the part advances the position counter.
+  // Returns the number of positions by which the part advances the position counter.
   int n_positions() const { return mrope ? (grid_rows > grid_columns ? grid_rows : grid_columns) : n_rows; }
   // Returns the position of embedding `row` in [0, n_rows). Without M-RoPE, all three coordinates are `row`.
   RowPosition position(int row) const {
@@ -64,7 +64,7 @@ struct ImagePlan {
   int columns = 0, rows = 0;  // Tile grid. 1 x 1 = a single part; 0 x 0 = only an overview.
   // Size of the image that is cut into tiles or padded; 0 if neither applies.
   int resized_width = 0, resized_height = 0;
-  std::vector<ImagePiece> pieces;  // In sequence order.
+  std::vector<ImagePiece> pieces;  // In the order in which they occur in the sequence.
   std::vector<std::string> after;  // Marker tokens after the last part's embeddings.
   // Values per embedding: the decoder's embedding size, plus the same number for each deepstack layer.
   int64_t row_width = 0;

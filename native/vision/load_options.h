@@ -1,4 +1,4 @@
-// Determines the options for VisionModel::load() from a model's files. Safe on any thread.
+// Determines the options for VisionModel::load() from a model's files. The functions may be called from any thread.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace monolith {
 Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& tokenizer);
 
 // Returns the default kind of image preprocessing. For a Hugging Face folder (formats/hf/folder.h), this is the
-// reference implementation's; for a GGUF file, llama.cpp's. The reference preprocessing is implemented for all encoders
-// that folders may contain.
+// preprocessing of the reference implementation; for a GGUF file, it is that of llama.cpp. The reference preprocessing
+// is implemented for all encoders that folders may contain.
 VisionResize resize_of(const GgufFile& file);
 
 }  // namespace monolith

@@ -6,7 +6,7 @@
 namespace monolith {
 namespace {
 
-// Limits the result so that it cannot overflow; no image part is that large.
+// Limits the result so that it cannot overflow. No image part is as large as this limit.
 int whole(double count, int factor) { return static_cast<int>(std::min(count * factor, 0x1p30)); }
 int up_to(int side, int tile) { return static_cast<int>((int64_t{side} + tile - 1) / tile * tile); }
 

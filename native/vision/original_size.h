@@ -1,5 +1,6 @@
-// Image and tile sizes as computed by the reference image processors (Hugging Face transformers, August 2026), where
-// llama.cpp differs from them: VisionResize::kOriginal. Pure functions that may be called from any thread.
+// Image and tile sizes for VisionResize::kOriginal, as computed by the reference image processors (Hugging Face
+// transformers, August 2026). Covers the processors from which llama.cpp differs. Pure functions that may be called
+// from any thread.
 #pragma once
 
 #include <cstdint>

@@ -63,8 +63,8 @@ void PatchGrid::rotations(std::vector<float>& own, std::vector<float>& partner) 
   const int dim = params_.head_dim(), pairs = dim / 2, quarter = dim / 4;
   const bool row_first = rotation == PatchRotation::kQwen || rotation == PatchRotation::kPixtral;
   const int longest = std::max(square_rows_, square_columns_) * params_.merge;
-  // Cosine and sine for pair i at position p. The first quarter of the pairs rotates along one axis, the second along
-  // the other.
+  // The cosine and the sine by which pair i is rotated at position p. The first quarter of the pairs rotates along one
+  // axis, the second along the other.
   std::vector<float> cosines(static_cast<size_t>(longest) * static_cast<size_t>(pairs)), sines(cosines.size());
   for (int i = 0; i < pairs; ++i) {
     double exponent = -4.0 * (i % quarter) / dim;

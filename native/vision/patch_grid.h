@@ -35,8 +35,9 @@ class PatchGrid {
   RopeStyle rotation_style() const;
   int rotation_section() const;
 
-  // taps() returns rows of the position table and their interpolation weights, for `count` patches starting at `first`.
-  // For the class token, it returns row params.n_positions of the table, or row 0 if the class token comes first.
+  // taps() returns, for `count` patches starting at `first`, rows of the position table and their interpolation
+  // weights. For the class token, it returns row params.n_positions of the table, or row 0 if the class token comes
+  // first.
   int conv_kernel_size() const { return n_taps_; }
   void taps(int first, int count, std::vector<int32_t>& rows, std::vector<float>& weights) const;
 

@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-// Limits the result so that it cannot overflow; no image part is that large.
+// Limits the result so that it cannot overflow. No image part is as large as this limit.
 constexpr float kLargest = 1 << 28;
 
 // The number of multiples of `factor` is computed in float32 and then multiplied as an integer.

@@ -1,4 +1,4 @@
-// Implements VisionModel::plan: splits an image into parts and adds the marker tokens around them.
+// Implements VisionModel::plan(): splits an image into parts and adds the marker tokens around them.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -62,7 +62,7 @@ class Planner {
     }
   }
 
-  // Chooses the same sizes as the reference image processors. prepare() must choose matching sizes.
+  // Plans the same sizes as the reference image processors. prepare() must resize the image to matching sizes.
   Status choose_original(const PlanOptions& options) {
     const int size = params_.image_size;
     const bool tiles = !options.overview_only && params_.max_tiles > 0;

@@ -1,4 +1,4 @@
-// Implements VisionModel::prepare: computes the pixels of each part in a plan, and their hash.
+// Implements VisionModel::prepare(): computes the pixels of each part in a plan, and the hash of these pixels.
 #include <algorithm>
 #include <new>
 #include <string>
@@ -20,7 +20,7 @@ ContentHash hash_of(const VisionParams& params, const PreparedPiece& piece) {
   hash.add_number(params.file.low);
   hash.add_number(static_cast<uint64_t>(piece.width));
   hash.add_number(static_cast<uint64_t>(piece.height));
-  // The layout is part of the hash, because equal pixels may contain different amounts of padding.
+  // The hash also covers the layout, because images with equal pixels may differ in which pixels are padding.
   if (const auto& tiled = piece.tiled)
     for (const int number :
          {tiled->columns, tiled->rows, tiled->left, tiled->top, tiled->grid_columns, tiled->grid_rows})
@@ -29,7 +29,7 @@ ContentHash hash_of(const VisionParams& params, const PreparedPiece& piece) {
   return hash.content();
 }
 
-// `row` and `column` are counted from 1.
+// `row` and `column` start at 1.
 std::vector<uint8_t> tile_of(const std::vector<uint8_t>& picture, int picture_width, PictureSize size, int row,
                              int column) {
   std::vector<uint8_t> tile(static_cast<size_t>(size.pixels()) * 3);
@@ -88,7 +88,7 @@ class Resizing {
     return out;
   }
 
-  // `scaled` is the plan's resized_width and resized_height.
+  // `scaled`: the size given by the plan's resized_width and resized_height.
   std::vector<uint8_t> whole(PictureSize place, PictureSize scaled) const {
     if (!params_.original())
       return fit_with_padding(resize_kernels(), params_.traits->filter, pixels_, size_, place, params_.traits->pad);
@@ -100,7 +100,7 @@ class Resizing {
     return middle_of(resample(original_filter(), pixels_, size_, covering).data(), covering, place);
   }
 
-  // `tiled` is the result of for_tiles() for size `all`; empty if there are no tiles.
+  // `tiled`: the result of for_tiles() for size `all`; empty if there are no tiles.
   std::vector<uint8_t> overview(PictureSize place, const std::vector<uint8_t>& tiled, PictureSize all) const {
     if (!params_.original()) return stretch(resize_kernels(), Filter::kBilinear, pixels_, size_, place);
     // The overview is resized from the image that was cut into tiles, not from the original image.

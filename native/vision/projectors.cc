@@ -77,8 +77,8 @@ constexpr ProjectorTraits kProjectors[] = {
      .class_vector = true,
      .before = "<img>",
      .after = "</img>"},
-    // LLaVA 1.5, or LLaVA 1.6 if the file has tile grid candidates. The gray padding is the mean color of CLIP's
-    // training data.
+    // This entry covers LLaVA 1.5 and, if the file has tile grid candidates, LLaVA 1.6. The gray padding is the mean
+    // color of CLIP's training data.
     {.name = "mlp",
      .projector = Projector::kMlp,
      .sizing = Sizing::kFixed,

@@ -1,5 +1,5 @@
-// The supported types of vision files, identified by projector type. All differences between the types are in one table
-// with an entry per type. Constant data that any thread may read.
+// The supported types of vision files, identified by projector type. All differences between the types are in one
+// table, which has one entry per type. Constant data that any thread may read.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ enum class PatchPositions : uint8_t {
   kNone,
   kLearned,   // One embedding per patch.
   kBilinear,  // The embeddings of a square grid, interpolated bilinearly with aligned corners.
-  // The embeddings of a square grid, interpolated with a triangle filter, which widens if there are fewer patches than
-  // embeddings.
+  // The embeddings of a square grid, interpolated with a triangle filter, which becomes wider if there are fewer
+  // patches than embeddings.
   kTriangle,
   kBicubic,    // The embeddings of a grid of any shape, interpolated bicubically with half-pixel centers, a = -0.75.
   kTwoTables,  // The sum of one embedding for the column and one for the row.
@@ -73,7 +73,8 @@ struct ProjectorTraits {
   bool rms = false;            // The encoder uses RMS norms, rather than layer norms with or without bias.
   bool bidirectional = false;  // In the decoder, the embeddings attend in both directions.
   bool mrope = false;
-  // For image-dependent sizes: minimum and maximum area, as a number of squares whose sides are patch * merge pixels.
+  // For encoders whose input size depends on the image: the minimum and maximum area, in squares with sides of patch *
+  // merge pixels.
   int least = 0, most = 0;
   // Marker tokens before and after all embeddings; empty = no token.
   std::string_view before = {}, after = {};

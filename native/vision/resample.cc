@@ -26,7 +26,7 @@ double weight_at(ResampleFilter filter, double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
-// Resampling along one axis: the source pixels and weights for each target pixel.
+// Describes the resampling along one axis: the source pixels and their weights for each target pixel.
 struct Axis {
   struct Place {
     int first = 0, count = 0;

@@ -1,7 +1,7 @@
 // Resizes 8-bit RGB images exactly like Pillow, which the reference image processors use. Each target pixel is a
-// weighted sum of source pixels. If the image shrinks, the filter widens, so no source pixel is skipped. Images are
-// first resampled horizontally and rounded to bytes, then vertically. Pure functions that may be called from any
-// thread.
+// weighted sum of source pixels. If the image is made smaller, the filter becomes wider, so that no source pixel is
+// skipped. Images are first resampled horizontally and rounded to bytes, then vertically. Pure functions that may be
+// called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace monolith {
 
-// Bicubic with a = -0.5; Lanczos with three lobes.
+// The bicubic filter has the parameter a = -0.5, and the Lanczos filter has three lobes.
 enum class ResampleFilter : uint8_t { kBilinear, kBicubic, kLanczos };
 
 // Resizes the whole `source` to size `to` without preserving the aspect ratio. Copies the image if the size is

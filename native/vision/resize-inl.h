@@ -1,5 +1,5 @@
 // The passes in resize.h, written as loops that compilers vectorize. For each instruction set, one source file includes
-// this file in an unnamed namespace. Only that source file may call these functions.
+// this file in an unnamed namespace, so only that source file can call these functions.
 
 void to_floats(const uint8_t* bytes, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(bytes[i]);
@@ -21,7 +21,7 @@ void lerp_rows(const float* const* rows, float t, int64_t count, uint8_t* out) {
   }
 }
 
-// Evaluates the cubic through p0 .. p3. The terms with thirds and sixths are summed in double precision.
+// Evaluates the cubic polynomial through p0 .. p3. The terms with thirds and sixths are summed in double precision.
 inline float cubic(float p0, float p1, float p2, float p3, float t) {
   const float d0 = p0 - p1, d2 = p2 - p1, d3 = p3 - p1;
   const float a1 = static_cast<float>(-1.0 / 3 * d0 + d2 - 1.0 / 6 * d3);

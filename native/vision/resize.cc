@@ -12,7 +12,7 @@ namespace {
 
 #include "vision/resize-inl.h"
 
-// For each value in a target row: the two or four source values that it is interpolated from, and its position between
+// For each value in a target row: the two or four source values from which it is interpolated, and its position between
 // them.
 struct Columns {
   std::array<std::vector<int32_t>, 4> at;
@@ -39,7 +39,7 @@ Place place_of(Filter filter, int i, int n, int n_in) {
   const int first = std::min(static_cast<int>(at), n_in - 1);
   return {first, at - static_cast<float>(first)};
 }
-// Offset of the first neighbor, and number of neighbors.
+// The offset of the first neighbor, and the number of neighbors.
 constexpr int first_neighbor(Filter filter) { return filter == Filter::kBilinear ? 0 : -1; }
 constexpr int neighbors(Filter filter) { return filter == Filter::kBilinear ? 2 : 4; }
 

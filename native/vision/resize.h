@@ -1,6 +1,6 @@
-// Resizes 8-bit RGB images exactly like llama.cpp: float32 and double arithmetic in a fixed order, without FMA. Vector
-// versions are compiled from the same source for wider registers, and produce the same bytes (resize_test.cc). Pure
-// functions that may be called from any thread.
+// Resizes 8-bit RGB images exactly like llama.cpp: float32 and double arithmetic in a fixed order, without FMA. The
+// vector versions are compiled from the same source for wider registers and produce the same bytes, which
+// resize_test.cc checks. Pure functions that may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,9 @@ const ResizeKernels& resize_kernels(bool plain = false);
 const ResizeKernels& resize_kernels_avx2();
 #endif
 
-// Resizes the source and writes the result to `out`, whose rows are `out_stride` bytes apart. Bilinear: corners are
-// aligned and results truncated, without antialiasing. Bicubic: aligned at 0. All sides must be at least 1.
+// Resizes the source and writes the result to `out`, whose rows are `out_stride` bytes apart. Bilinear: the corner
+// pixels of source and result are aligned, the results are truncated, and there is no antialiasing. Bicubic: only the
+// top left pixels are aligned. All sides must be at least 1.
 void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from, PictureSize to,
             uint8_t* out, int64_t out_stride);
 

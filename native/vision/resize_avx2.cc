@@ -3,7 +3,7 @@
 
 #include "vision/resize.h"
 
-// -O2 does not vectorize loops that need gathers.
+// This file needs its own optimization options, because -O2 does not vectorize loops that need gather instructions.
 #pragma GCC optimize("O3")
 
 namespace monolith {

@@ -10,7 +10,8 @@
 namespace monolith {
 namespace {
 
-// When tensors are only checked, every vector points here, because the pointer only has to be non-null.
+// If tensors are only checked and not loaded, every vector's pointer refers to this value, because the pointer only has
+// to be non-null.
 constexpr float kChecked = 0;
 
 std::string shape_text(std::span<const int64_t> shape) {
@@ -90,7 +91,7 @@ const float* TensorReader::vector(const std::string& name, int64_t count, float 
 
 EncoderNorm TensorReader::norm(const std::string& name, int64_t count, bool rms) {
   const float* const weight = vector(name + ".weight", count);
-  // A bias next to the weight of an RMS norm is reported as unexpected.
+  // An RMS norm has no bias, so a bias tensor next to its weight is later reported as unexpected.
   if (!ok() || rms) return {weight, nullptr};
   const float* const bias = vector_if(name + ".bias", count);
   return {weight, bias == nullptr && ok() ? zeros(count) : bias};

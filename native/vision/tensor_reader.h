@@ -21,11 +21,11 @@ namespace monolith {
 
 class TensorReader {
  public:
-  // If `backend` is null, only checks tensors. If `loading` is null, only counts their bytes.
+  // If `backend` is null, tensors are only checked. If `loading` is null, only their bytes are counted.
   TensorReader(const GgufFile& file, const BackendMemory* backend, BackendMemory* loading, SixteenBits halves)
       : file_(file), backend_(backend), loading_(loading), halves_(halves) {}
 
-  // The first error. Once an error is set, nothing more is read.
+  // The first error. Once it is set, no more tensors are read.
   const Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
   void fail(Error error);
@@ -40,16 +40,16 @@ class TensorReader {
   // Reads `count` values as floats, negated if `sign` is -1.
   const float* vector(const std::string& name, int64_t count, float sign = 1);
   const float* vector_if(const std::string& name, int64_t count) { return has(name) ? vector(name, count) : nullptr; }
-  // Reads all values of a tensor that has already been checked.
+  // Reads all values of a tensor whose shape has already been checked.
   const float* all(const GgufTensor& tensor);
   // Reads NAME.weight and, for a layer norm, NAME.bias (zeros if it is missing).
   EncoderNorm norm(const std::string& name, int64_t count, bool rms = false);
   EncoderNorm norm_if(const std::string& name, int64_t count, bool rms = false) {
     return has(name + ".weight") ? norm(name, count, rms) : EncoderNorm{};
   }
-  // Reads NAME.weight [rows][cols], NAME.bias if present, and the clamps.
+  // Reads NAME.weight of shape [rows][cols], NAME.bias if present, and the limits for clamping.
   EncoderLinear linear(const std::string& name, int64_t rows, int64_t cols);
-  // Reads rows `first` to `first + rows` of NAME.weight, which has `of_rows` rows.
+  // Reads rows [first, first + rows) of NAME.weight, which has `of_rows` rows.
   EncoderLinear linear_part(const std::string& name, int64_t first, int64_t rows, int64_t of_rows, int64_t cols);
   // Reads NAME.weight stored as [cols][rows].
   EncoderLinear linear_transposed(const std::string& name, int64_t rows, int64_t cols);
@@ -70,8 +70,8 @@ class TensorReader {
   const float* keep(const std::vector<float>& numbers);
   const float* zeros(int64_t count);
   // Sets the properties that can be determined before the values are read: the sizes, the number of bytes, and whether
-  // the weight becomes a matrix of 16-bit integers. If it does not, `kept_as` is the widest type that it may be stored
-  // in.
+  // the weight becomes a matrix of 16-bit integers. If it does not, `kept_as` is the widest type in which it may be
+  // stored.
   void shape(EncoderLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as);
   void matrix(EncoderLinear& to, TensorType type, std::span<const std::byte> bytes);
   // Creates a matrix from floats. The floats are converted back to F16 or BF16 if the tensor has that type in the file.

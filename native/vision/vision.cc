@@ -20,14 +20,14 @@ TokenId token_of(const Tokenizer& tokenizer, std::string_view text) {
   return ids.size() == 1 ? ids[0] : kNoToken;
 }
 
-// Returns a second name under which a vocabulary may contain a marker.
+// Returns an alternative spelling under which a vocabulary may contain a marker.
 std::string_view other_name(std::string_view marker) {
   if (marker == "<|media_begin|>") return "<|begin_of_image|>";
   if (marker == "<|media_end|>") return "<|end_of_image|>";
   return {};
 }
 
-// Returns the name to try if the vocabulary contains neither of the other two (Kimi-VL).
+// Returns the spelling to try if the vocabulary contains neither of the other two spellings (Kimi-VL).
 std::string_view third_name(std::string_view marker) {
   return marker == "<|media_begin|>" ? "<|media_start|>" : std::string_view();
 }
@@ -132,7 +132,7 @@ int VisionModel::most_rows() const {
 
 int VisionModel::most_tokens() const {
   if (params_->ends_rows) return most_rows();  // There is a single part, without markers.
-  // Counts two markers before each part, one between rows of tiles, and two around the whole image.
+  // The bound allows for two markers before each part, one between rows of tiles, and two around the whole image.
   return (params_->max_tiles + 1) * (most_rows() + 3) + 2;
 }
 

@@ -48,7 +48,7 @@ struct VisionBounds {
 
 // Options of a request.
 struct PlanOptions {
-  // Use no tiles and, if sizes depend on the image, as few pixels as the file allows ("low" detail).
+  // Whether to use no tiles and, if sizes depend on the image, as few pixels as the file allows ("low" detail).
   bool overview_only = false;
 };
 
@@ -85,7 +85,7 @@ struct PreparedPiece {
   int width = 0, height = 0;
   std::vector<uint8_t> pixels;          // height * width * 3 bytes, after resizing, padding and cropping.
   std::optional<TiledRows> tiled = {};  // Layout of the views, copied from the plan.
-  // Hash of the pixels, the image size, and the identity of the vision file (VisionParams::file). Equal hashes imply
+  // A hash of the pixels, the image size, and the identity of the vision file (VisionParams::file). Equal hashes imply
   // equal embeddings.
   ContentHash hash;
 };
@@ -139,7 +139,7 @@ class EncoderRun {
   // Computes about `budget` more multiplications, but at least one indivisible unit of about 2^24. Calls begin_step()
   // and end_step() itself. Returns true when the run is complete. Results do not depend on the budgets.
   virtual bool advance(int64_t budget) = 0;
-  // Remaining and total work, in the same unit as `budget`.
+  // Return the remaining and the total work, in the same unit as `budget`.
   virtual int64_t left() const = 0;
   virtual int64_t total() const = 0;
   // Returns the embeddings, [n_rows][row_width]. May be called once, after advance() has returned true.

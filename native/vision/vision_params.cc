@@ -13,7 +13,8 @@
 namespace monolith {
 namespace {
 
-// Limits far above the values of any existing encoder, and low enough that products of the values cannot overflow.
+// Limits that are far above the values of any existing encoder, and low enough that products of the values cannot
+// overflow.
 constexpr int kMaxSide = 1 << 14, kMaxPatch = 256, kMaxWidth = 1 << 15, kMaxInner = 1 << 18, kMaxLayers = 512;
 constexpr int kMaxHeadDim = 1024, kMaxMerge = 16, kMaxTiles = 256, kMaxCandidates = 4096;
 constexpr int64_t kMaxPixels = int64_t{1} << 26;   // Maximum number of pixels in an image part.
@@ -75,7 +76,7 @@ class Reader {
   }
 
  private:
-  // Reads an integer into `to`, or returns the error. `low` must not be negative.
+  // Reads an integer metadata value into `to`, or returns the error. `low` must not be negative.
   Status integer(std::string_view key, int64_t low, int64_t high, int& to,
                  std::optional<int64_t> fallback = std::nullopt) {
     Result<int> value = vision_.integer(key, low, high, fallback);
@@ -172,8 +173,8 @@ class Reader {
     const Result<bool> folder = vision_.boolean("from_folder", false);
     if (!folder) return folder.error();
     if (*folder && has_sizes_in_folders(traits.projector)) {
-      // A folder may request less than the default but not more. The exception is Gemma 4, whose default is not the
-      // maximum.
+      // A folder may specify a smaller value than the default, but not a larger one. Gemma 4 is an exception, because
+      // its default is not the maximum.
       const int64_t most = traits.projector == Projector::kGemma4 ? kGemma4Tokens * square : params_.most_pixels;
       if (Status s = folder_pixels("image_max_pixels", square, most, params_.most_pixels); !s) return s;
       if (Status s = folder_pixels("image_min_pixels", 1, params_.most_pixels, params_.least_pixels); !s) return s;
@@ -242,8 +243,8 @@ class Reader {
     if (values.size() % 2 != 0 || values.size() > 2 * kMaxCandidates)
       return invalid(key + " has " + std::to_string(values.size()) +
                      " values, expected pairs; the maximum number of pairs is " + std::to_string(kMaxCandidates));
-    // The file counts as LLaVA 1.6 even if the operator's limits rule out all of its grids. In that case, only the
-    // overview is used.
+    // The file is treated as LLaVA 1.6 even if the operator's limits rule out all of its tile grids. In that case, only
+    // the overview is used.
     if (!values.empty()) params_.sizing = Sizing::kCandidates;
     params_.ends_rows = params_.original() && !values.empty();
     for (size_t i = 0; i < values.size(); i += 2) {
@@ -270,7 +271,7 @@ class Reader {
     if (params_.sizing == Sizing::kLfm2 && kLfm2Tile % params_.factor() != 0)
       return unsupported("tiles of " + std::to_string(kLfm2Tile) +
                          " pixels are not a multiple of the merge block size of " + std::to_string(params_.factor()));
-    // Sides are rounded up if an image is enlarged.
+    // When an image is enlarged, its sides are rounded up, so its area may exceed the minimum.
     int64_t most = follows ? std::max(params_.most_pixels, 4 * params_.least_pixels) : fixed;
     // An image of a x b whole patches within the limit takes up to (a + merge + 1) x (b + merge + 1) patches after
     // padding to whole merge blocks.
@@ -306,7 +307,8 @@ Result<VisionParams> VisionParams::read(const GgufFile& file, const VisionBounds
   if (Status s = Reader(file, params).read(); !s) return s.error();
   if (Status s = check_encoder_tensors(file, params); !s) return s.error();
   params.file = file_identity(file);
-  // The reference preprocessing has a separate identity, because equal pixels may have different positions with it.
+  // With the reference preprocessing, the file gets a different identity, because equal pixels may have different
+  // positions with it.
   if (params.original()) params.file.low ^= 1;
   return params;
 }

@@ -22,7 +22,7 @@ struct VisionParams {
   Sizing sizing = Sizing::kFixed;  // From the traits, unless the file's tile grid candidates change it.
   VisionBounds bounds;
 
-  int image_size = 0, patch_size = 0;  // In pixels.
+  int image_size = 0, patch_size = 0;  // Side lengths in pixels.
   int width = 0, n_ff = 0, n_layers = 0, n_heads = 0;
   int n_file_layers = 0;  // Layers in the file, of which the first n_layers are used.
   int merge = 1;
@@ -43,8 +43,8 @@ struct VisionParams {
   int64_t least_pixels = 0, most_pixels = 0;    // For Sizing::kSmart and kLfm2.
   int longer_side = 0;                          // For Sizing::kLongerSide.
   std::vector<std::pair<int, int>> candidates;  // For Sizing::kCandidates: width and height, in pixels.
-  // Minimum number of tiles if the image is tiled, and maximum number. A maximum of 0 means that images are never
-  // tiled.
+  // The minimum number of tiles of an image that is split into tiles, and the maximum number. A maximum of 0 means that
+  // images are never tiled.
   int min_tiles = 1, max_tiles = 0;
 
   ContentHash file;  // Hash of the metadata, the names and shapes of tensors, and samples of their data.

@@ -261,8 +261,8 @@ bool Document::parse(std::string_view text, Id& root, std::string& error, size_t
 
 namespace {
 
-// A JSON number as its significant digits and the power of ten of its last digit. Equal numbers compare equal,
-// regardless of their notation and length. Exponents saturate at 10^15 so that their sums cannot overflow int64.
+// A JSON number, represented by its significant digits and the power of ten of the last digit. Equal numbers compare
+// equal, regardless of their notation and length. Exponents saturate at 10^15 so that their sums cannot overflow int64.
 struct Significant {
   bool negative = false;
   std::string digits;

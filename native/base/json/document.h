@@ -26,8 +26,8 @@ class Document {
   // value.
   bool parse(std::string_view text, Id& root, std::string& error, size_t most_bytes = kMaxBytes);
 
-  // Reading a value as another kind, or passing kAbsent, yields an empty result. Documents come from untrusted clients,
-  // so this spares callers from checking the kind first.
+  // Reading a value as a kind that it does not have, or passing kAbsent, returns an empty result. Documents come from
+  // untrusted clients, so this spares callers from checking the kind first.
   Kind kind(Id id) const { return id == kAbsent ? Kind::kNull : nodes_[id].kind; }
   bool is(Id id, Kind kind) const { return id != kAbsent && nodes_[id].kind == kind; }
   // The decoded text of a string (UTF-8; lone surrogates become U+FFFD), or a number as written.

@@ -70,7 +70,7 @@ class AdapterSet {
     std::weak_ptr<LoadedAdapter> used;      // Expires when the adapter is freed.
   };
 
-  // Sets `claim` to the memory that the adapter needs, before allocating any of it.
+  // Sets `claim` to the memory that the adapter needs before any of it is allocated.
   Result<std::shared_ptr<LoadedAdapter>> read(const std::string& path, const AdapterOptions& options,
                                               MemoryClaim& claim);
   Result<size_t> room();

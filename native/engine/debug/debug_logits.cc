@@ -124,7 +124,7 @@ Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend, const
   const auto n_vocab = static_cast<size_t>(params->n_vocab);
   std::vector<PositionLogits> found;  // Logits found so far, in the order of `wanted`.
   SingleSequence sequence(**model);
-  // Stops after the last position that is needed; computes nothing if no position is needed.
+  // Computes no positions after the last one whose logits are needed.
   while (found.size() < wanted.size()) {
     const int begin = sequence.position();
     const auto left = static_cast<int>(ids.size()) - begin;

@@ -43,8 +43,9 @@ struct DebugVision {
 
 // `prompt` has "<__media__>" at the position of each image; special tokens in it are recognized. The text segments
 // between images are tokenized separately; only the first gets the special tokens that the file prescribes. `resize`:
-// resizing method; if empty, the method that resize_of() returns. Errors: kInvalidArgument if the number of images does
-// not match the prompt, or the two files do not match; also the errors of either file, which start with its path.
+// resizing method; if empty, the method that resize_of() returns. Errors: kInvalidArgument if the number of images
+// differs from the number of markers in the prompt, or if the vision encoder does not fit the text model; also errors
+// in either file, which start with its path.
 Result<DebugVision> debug_vision(const std::string& text_path, const ModelFileOptions& text_file,
                                  const std::string& vision_path, Backend& backend, const std::string& prompt,
                                  const std::vector<DebugImage>& images,

@@ -9,7 +9,8 @@ namespace {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// Odd numbers with about as many one bits as zero bits: fractional parts of the square roots of small primes.
+// Odd constants with about as many one bits as zero bits, from the fractional parts of the square roots of small
+// primes.
 constexpr uint64_t kFirst = 0x6a09e667f3bcc909;
 constexpr uint64_t kSecond = 0xbb67ae8584caa73b;
 constexpr uint64_t kSeed = 0x3c6ef372fe94f82b;
@@ -32,7 +33,8 @@ void for_each_sample(std::span<const std::byte> data, Use&& use) {
   if (data.size() <= kSamples * kSampleBytes) return use(data);
   const size_t last = data.size() - kSampleBytes;
   for (size_t i = 0; i < kSamples; ++i) {
-    // Dividing first avoids overflow; the last sample nevertheless ends exactly at the end of the data.
+    // The division comes before the multiplication to avoid overflow. The last sample still ends exactly at the end of
+    // the data.
     const size_t at = i == kSamples - 1 ? last : last / (kSamples - 1) * i;
     use(data.subspan(at, kSampleBytes));
   }
@@ -70,8 +72,8 @@ uint64_t file_hash(const GgufFile& file) {
     hash = hash_number(static_cast<uint64_t>(value.type) << 32 | static_cast<uint64_t>(value.element_type), hash);
     hash = hash_bytes(value.payload, hash);
   }
-  // If the file is not in the page cache, the disk reads all samples together, and only these. Otherwise, the kernel
-  // would read a large part of the file around each of them.
+  // Requests all samples in advance, so that the disk reads only the samples and can do so in parallel. Without this
+  // hint, the kernel would read a large part of the file around each sample.
   for (const GgufTensor& tensor : file.tensors()) {
     if (whole) break;
     for_each_place(tensor, [&](std::span<const std::byte> data) {

@@ -55,7 +55,7 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, co
 struct InspectedValue {
   std::string key;
   std::string type;  // "uint32", "string", "array of float32", ...
-  // monostate for arrays and for values that cannot be decoded.
+  // Holds std::monostate for arrays and for values that cannot be decoded.
   std::variant<std::monostate, std::string, double, bool> value;
   uint64_t count = 1;  // Number of elements of an array.
 };
@@ -74,7 +74,7 @@ struct InspectedPlan {
   int context = 0;
   double filled = 1;  // Fraction of page memory that holds data; 1 = no padding.
 
-  // Describes the memory plan of a model with these limits, whether the model is only planned or already loaded.
+  // Describes the memory plan of a model with these limits. The model need not be loaded.
   static InspectedPlan of(const MemoryPlan& memory, const ModelLimits& limits, const HyperParams& params) {
     return {.memory = memory,
             .pages = limits.n_pages,
@@ -100,9 +100,9 @@ struct Inspection {
   std::optional<InspectedPlan> plan;
 };
 
-// Describes a model file without loading the model. `limits` specifies the batch size, logit rows and KV type.
-// choose_limits() derives the context length and the number of pages from `max_context` and `kv_bytes`. Text encoders
-// use only `max_context`.
+// Describes a model file without loading the model. `limits` specifies the batch size, the number of logit rows and the
+// KV cache type. choose_limits() derives the context length and the number of pages from `max_context` and `kv_bytes`.
+// Text encoders use only `max_context`.
 Inspection inspect(const GgufFile& file, Backend& backend, const ModelLimits& limits, int max_context,
                    uint64_t kv_bytes);
 // Opens the file at `path` and inspects it. Returns the errors of open_model_file().

@@ -33,7 +33,7 @@ using JobPtr = std::unique_ptr<EncoderJob>;
 // Maximum interval between two checks of the time limits of waiting texts.
 constexpr std::chrono::milliseconds kExpiryInterval{100};
 
-// Delay before the engine thread retries after a failed memory allocation.
+// How long the engine thread waits before it retries a failed memory allocation.
 constexpr std::chrono::milliseconds kRetryInterval{10};
 
 // Added to the nice value of the engine's threads. If they compete for a core with the threads of another engine, they
@@ -269,7 +269,8 @@ class EncoderEngine final : public Engine {
     Inbox taken;
     for (;;) {
       take_inbox(taken);
-      // A failure is reported to clients in the next iteration, because the report may need memory too.
+      // A failed allocation is reported to clients only in the next iteration, because the report itself may need
+      // memory.
       try {
         apply(taken);
         if (taken.close)
@@ -483,8 +484,8 @@ class EncoderEngine final : public Engine {
     std::erase_if(touched_, [](const auto& channel) { return channel->publish(); });
   }
 
-  // Lowers the priority of all threads that compute. Called for every slice, because a worker thread that takes no task
-  // of a call keeps its priority until a later call.
+  // Lowers the priority of all threads that compute. Called for every slice, because a worker thread that receives no
+  // task in one call keeps its old priority until a later call.
   void lower_priorities() {
     lower_own_priority();
     backend_->run_on_host(

@@ -19,7 +19,7 @@ void EncoderQueue::add(std::unique_ptr<EncoderJob>& job) {
 std::vector<std::unique_ptr<EncoderJob>> EncoderQueue::take_batch(int max_rows,
                                                                   const std::function<int(size_t)>& rows_of) {
   std::vector<std::unique_ptr<EncoderJob>> batch;
-  // Reserved first: an allocation that fails after a job was removed from the queue would lose the job.
+  // Memory is reserved first, because a job would be lost if an allocation failed after it was removed from the queue.
   batch.reserve(static_cast<size_t>(max_rows / rows_of(1)) + 1);
   int left = max_rows;
   for (size_t n_blocked = 0; n_blocked < lines_.size();) {

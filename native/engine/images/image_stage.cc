@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// Work budgets, in multiplications: the budget before the first measurement, and the minimum per call.
+// Work budgets in multiplications: the budget of a call before the first measurement, and the minimum budget of a call.
 constexpr int64_t kFirstBudget = int64_t{1} << 26, kMinBudget = int64_t{1} << 22;
 
 double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
@@ -124,7 +124,8 @@ bool ImageStage::compute(Clock::duration limit) {
     per_ms_ = per_ms_ == 0 ? rate : per_ms_ + 0.2 * (rate - per_ms_);
     run_.request->encoder_time += after - now;
     now = after;
-    // Restarts the queue wait, because computing a single tile may take longer than queue_wait_ms.
+    // Restarts the measurement of the request's queue wait, because computing a single tile may take longer than
+    // queue_wait_ms.
     run_.request->waits_since = after;
     if (!done) continue;
     Request& request = *run_.request;

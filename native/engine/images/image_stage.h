@@ -32,10 +32,10 @@ class ImageStage {
   void add(Request& request);
   // Must be called when a request has ended. Does nothing if it had no images.
   void forget(Request& request);
-  // Computes embeddings for about the duration `limit`. Returns false if there was nothing to compute. If memory runs
+  // Computes embeddings for a duration of about `limit`. Returns false if there was nothing to compute. If memory runs
   // out, the request is marked (Request::out_of_memory) and stays in the queue until forget().
   bool advance(Clock::duration limit);
-  // True if memory ran out in the last call of advance().
+  // Returns true if memory ran out in the last call to advance().
   bool ran_out_of_memory() const { return ran_out_of_memory_; }
   size_t held_bytes() const { return held_bytes_; }
 

@@ -1,5 +1,5 @@
 // Inserts images into a prompt: the marker tokens around each image, and an embedding span per tile, whose rows the
-// engine's vision encoder computes later. No side effects; safe on any thread.
+// engine's vision encoder computes later. The functions have no side effects and may be called from any thread.
 #pragma once
 
 #include <memory>

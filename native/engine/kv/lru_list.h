@@ -13,7 +13,7 @@ class LruList {
  public:
   static constexpr Id kNone{-1};
 
-  // Memory for a link is committed when its entry is first appended. Nothing allocates after construction.
+  // The memory for an entry's link is committed when the entry is first appended. No later call allocates.
   explicit LruList(int64_t n_ids) { links_.reserve(static_cast<size_t>(n_ids)); }
 
   Id oldest() const { return oldest_; }

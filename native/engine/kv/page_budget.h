@@ -16,7 +16,8 @@ struct PageBudget {
   // memory.
   int max_context = 0;
   uint64_t kv_bytes = 0;  // Configured size of the page pool in bytes; 0 = chosen by choose_pages().
-  // Bytes: machine_memory().total, or the device memory left after loading the weights; 0 = unknown.
+  // Total bytes: machine_memory().total, or on a device the memory that remains after the weights are loaded; 0 =
+  // unknown.
   uint64_t memory = 0;
   bool is_device = false;  // True if `memory` is device memory.
   // CPU only: bytes of available machine memory, less the model's weights and activations and all memory claimed by
@@ -31,8 +32,8 @@ struct PageChoice {
   int64_t pages = 0;  // At least enough for one sequence of `context` positions.
 };
 
-// Upper bound of the page pool if its size is not configured. The bound is large so that prompts of returning users
-// stay cached.
+// Upper bound on the size of the page pool if the size is not configured. The bound is large, so that the prompts of
+// returning users stay cached.
 inline constexpr uint64_t kMaxDefaultKvBytes = uint64_t{8} << 30;
 
 // Chooses the context length and the number of pages. `page_bytes` comes from a MemoryPlan.

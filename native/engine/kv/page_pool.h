@@ -52,7 +52,8 @@ class PagePool {
   // Removes a cached group from the cache and frees its pages.
   void evict(PageId page);
 
-  // True if all counts and lists are consistent. O(size()); for tests and the idle engine.
+  // Returns true if all counts and lists are consistent. Takes O(size()) time; for tests and for checks while the
+  // engine is idle.
   bool consistent() const;
 
  private:

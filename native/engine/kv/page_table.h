@@ -30,7 +30,7 @@ class PageTable {
   }
   const PageId* begin() const { return ids_.data(); }
   const PageId* end() const { return ids_.data() + size_; }
-  // The pages at index `row` of all groups, as an array indexed by group.
+  // For each group, the page at index `row` within the group.
   const PageId* row(size_t row) const { return ids_.data() + row * capacity_; }
 
   void set(size_t index, PageId bundle, const PagePool& pool) {

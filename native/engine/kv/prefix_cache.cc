@@ -184,8 +184,8 @@ void PrefixCache::release_all(KvState& kv) {
   kv.window_pages.clear();
 }
 
-// The loop starts with the oldest node. The descendants of a node are older than the node itself in the LRU list, so
-// they are evicted first, and each evicted node is a leaf.
+// The loop starts with the oldest node. In the LRU list, a node's descendants are older than the node itself, so they
+// are evicted first, and each evicted node is a leaf.
 void PrefixCache::clear(std::optional<uint64_t> organization) {
   for (NodeId node = lru_.oldest(); node != kNoNode;) {
     const NodeId next = lru_.newer(node);

@@ -58,8 +58,7 @@ struct PrefixCacheOptions {
 };
 
 // Where the keys and values of a node's positions are stored. The empty alternative means nowhere: all layers have a
-// sliding window, or the window page was evicted. A storage tier below device memory would become a further
-// alternative.
+// sliding window, or the window page was evicted.
 struct DevicePages {
   PageId first;  // First page of the page group.
 };
@@ -99,13 +98,13 @@ class PrefixCache {
   // Evicts all unreferenced nodes of `organization`, or of all organizations if it is nullopt. Takes time linear in the
   // number of unreferenced nodes.
   void clear(std::optional<uint64_t> organization);
-  // Releases all nodes and pages of one sequence, deepest first, and clears the tables.
+  // Releases all nodes and pages of one sequence, deepest first, and clears the sequence's page tables.
   void release_all(KvState& kv);
 
   // Finds the child of `parent` (kNoNode: the root of `organization`) whose positions have these keys. Returns kNoNode
   // if there is none. Takes no reference.
   NodeId find(uint64_t organization, NodeId parent, const PageKeys& keys) const;
-  uint64_t n_lookups() const { return n_lookups_; }  // Number of calls of find(). For tests.
+  uint64_t n_lookups() const { return n_lookups_; }  // Number of calls to find(). For tests.
   // Add and remove a reference to a node. A node without references stays in the cache until it is evicted.
   void share(NodeId node);
   void release(NodeId node);
@@ -129,7 +128,8 @@ class PrefixCache {
   bool contains(NodeId node, uint32_t generation) const {
     return static_cast<size_t>(node) < nodes_.size() && in_use(node) && at(node).generation == generation;
   }
-  // Flags of PageExporter: the parts of the node that were exported in export period `period`. Lost on eviction.
+  // PageExporter's flags for the node: the parts that were exported in the export period `period`. The flags are lost
+  // when the node is evicted.
   uint8_t exported(NodeId node, uint32_t period) const {
     return at(node).export_period == period ? at(node).exported : 0;
   }
@@ -138,7 +138,8 @@ class PrefixCache {
     at(node).exported = flags;
   }
 
-  // True if pool, trie, hash chains and LRU lists are consistent. O(pages); for tests and the idle engine.
+  // True if pool, trie, hash chains and LRU lists are consistent. Takes O(pages) time; for tests and for checks while
+  // the engine is idle.
   bool consistent() const;
   // Also checks that the given sequences account for all references to nodes and pages.
   bool consistent(std::span<const KvState* const> sequences) const;

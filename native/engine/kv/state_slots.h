@@ -54,8 +54,8 @@ class StateSlots {
   // Removes the node's snapshot, if it has one.
   void drop(NodeId node);
 
-  // True if all counts and lists are consistent; `held` is the number of sequence references per slot. O(slots +
-  // nodes).
+  // True if all counts and lists are consistent; `held` is the number of sequence references per slot. Takes O(slots +
+  // nodes) time.
   bool consistent(const std::vector<int32_t>& held) const;
 
  private:

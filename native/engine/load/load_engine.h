@@ -1,5 +1,6 @@
 // Loads a model and everything needed to serve it: backend, draft model or EAGLE-3 head, vision encoder and engine.
-// Decides how much memory each component gets. Any thread; concurrent loads share the machine's free memory.
+// Decides how much memory each component gets. The functions may be called from any thread; concurrent loads share the
+// machine's free memory.
 #pragma once
 
 #include <functional>

@@ -41,7 +41,7 @@ struct LoadOptions {
   bool profile = false;                       // Record the cost of each operation in a step.
   EngineOptions engine;
 
-  // The result refers to this object's `backend.isa`.
+  // The returned value refers to this object's `backend.isa`, so this object must outlive it.
   CpuBackendOptions cpu() const { return {backend.threads, backend.isa, backend.arithmetic}; }
   ModelFileOptions file() const { return {quantize, backend.threads}; }
   ModelFileOptions draft_file() const { return {draft_quantize, backend.threads}; }

@@ -50,7 +50,8 @@ Result<LoadedVision> read_vision(const LoadOptions& options, const GgufFile& tex
 }
 
 int rows_at_once(const LoadedVision& vision) {
-  // Any size works: for a given vision encoder, either all image parts use bidirectional attention or none do.
+  // The image size does not matter: with a given vision encoder, either all image parts use bidirectional attention or
+  // none do.
   constexpr int kUsualSide = 512;
   if (!vision.model) return 0;
   const auto plan = vision.model->plan(kUsualSide, kUsualSide);

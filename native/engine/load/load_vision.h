@@ -1,5 +1,5 @@
-// Loads a model's vision encoder: reads its file, checks that it matches the text model, and loads its weights. Any
-// thread.
+// Loads a model's vision encoder: reads its file, checks that it matches the text model, and loads its weights. The
+// functions may be called from any thread.
 #pragma once
 
 #include <memory>

@@ -94,7 +94,7 @@ void BatchBuilder::add_embedded(const Sequence& sequence, int n_tokens, int row)
   }
 }
 
-// Adds one segment, or one segment per state slot for models with recurrent state.
+// Adds one segment or, for models with recurrent state, one segment per state slot.
 void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item, int row) {
   const Sequence& sequence = sequence_of(*item.sequence);
   int position = sequence.kv.n_computed;

@@ -33,12 +33,12 @@ class Channel {
   // wake-up. Returns false if there is not enough memory; the records are then kept, and the call must be repeated.
   bool publish();
   bool full() const { return pending_bytes_.load(std::memory_order_relaxed) > bound_; }
-  // Unmutes a request: the engine has ended it, so its id no longer needs filtering.
+  // Unmutes a request that the engine has ended: there will be no more records with its id to filter out.
   void remember(uint32_t request);
 
-  // --- Any thread ---
-  // Swaps the pending records into `out`, whose buffer is reused. Returns true if the channel was full before. If there
-  // are records, `since` is set to the time when the first of them was published.
+  // --- Any thread --- Swaps the pending records into `out`; the channel reuses the previous buffer of `out`. Returns
+  // true if the channel was full before. If there are records, `since` is set to the time when the first of them was
+  // published.
   bool drain(std::vector<std::byte>& out, Clock::time_point* since = nullptr);
   // Mutes a request: after this call, none of its records reach the consumer.
   void forget(uint32_t request);

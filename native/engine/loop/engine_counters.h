@@ -1,5 +1,5 @@
-// The engine's statistics: written by the engine thread, read by any thread. All accesses are relaxed: each number is
-// correct on its own, but a snapshot may mix values from different moments.
+// The engine's statistics, which the engine thread writes and any thread may read. All accesses are relaxed: each
+// number is correct on its own, but a snapshot may mix values from different moments.
 #pragma once
 
 #include <atomic>

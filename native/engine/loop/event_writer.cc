@@ -5,7 +5,7 @@
 
 namespace monolith {
 
-// Records are written in host byte order, which must be little-endian.
+// Records are written in host byte order, so the host must be little-endian.
 static_assert(std::endian::native == std::endian::little);
 
 namespace {

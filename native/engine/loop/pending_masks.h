@@ -1,6 +1,6 @@
-// Unblocks each blocked sequence (OutputState::is_blocked()) whose result a worker thread has computed. Queues the
-// remaining blocked sequences for a worker in round-robin order: one sequence of each organization before a second
-// sequence of any organization. Engine thread only.
+// Unblocks each blocked sequence (OutputState::is_blocked()) whose grammar mask or grammar state a worker thread has
+// computed. Queues the remaining blocked sequences for a worker in round-robin order: one sequence of each organization
+// before a second sequence of any organization. Engine thread only.
 #pragma once
 
 #include <cstddef>

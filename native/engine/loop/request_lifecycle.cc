@@ -47,7 +47,7 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
   for (const StepPlan::Item& item : plan.items) {
     Request& request = item.sequence->request;
     if (request.started()) continue;
-    // With overlapping steps, `now` is the time when the previous step's results arrived, which may be before this
+    // With overlapping steps, `now` is the time when the previous step's results arrived, so it may precede this
     // request's submission.
     request.started_at = std::max(now, request.submitted_at);
     if (request.params.adapter_use) request.params.adapter_use->start();
@@ -65,8 +65,8 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
   }
 }
 
-// A request counts as waiting until a step computes part of it, even if it holds a slot. queue_wait_ms applies while it
-// waits, and generation_ms after that.
+// A request counts as waiting until a step computes part of it, even if it already holds a sequence slot. queue_wait_ms
+// applies while it waits, and generation_ms after that.
 void RequestLifecycle::expire(Clock::time_point now) {
   const auto out_of_time = [now](const ScheduledSequence& sequence) {
     const Request& request = sequence.request;

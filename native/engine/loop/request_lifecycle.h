@@ -82,7 +82,7 @@ class RequestLifecycle {
 
   // Ends requests that exceed queue_wait_ms or generation_ms.
   void expire(Clock::time_point now);
-  // Marks the plan's requests as started, if they were not already.
+  // Marks the plan's requests as started, unless they are already marked.
   void start(const StepPlan& plan, Clock::time_point now);
   void finish(Sequence& sequence, FinishReason reason, int stop_index = -1);
   // Ends all choices of the request, including choices that have not been forked yet.
@@ -105,7 +105,7 @@ class RequestLifecycle {
     }
   }
 
-  // The buffer for the request's event records of this step.
+  // Returns the buffer for the event records that this step writes for the request.
   std::vector<std::byte>& records_of(const Request& request);
   // Call after a new plan has been made, when the previous plan is no longer in use.
   void plan_made() { retired_.swap(retired_before_); }
@@ -129,7 +129,7 @@ class RequestLifecycle {
   // Requests that ended after the last plan was made, and requests that ended before that.
   RequestList retired_, retired_before_;
   RequestList unreported_;        // Failed requests whose failure record is not written yet, for lack of memory.
-  std::vector<RequestId> ended_;  // Has capacity for all live requests.
+  std::vector<RequestId> ended_;  // Its capacity is sufficient for all live requests.
   std::vector<std::shared_ptr<Channel>> touched_;  // Channels with records of this step.
   std::vector<Request*> expired_;                  // Scratch of expire().
 };

@@ -6,8 +6,8 @@ namespace monolith {
 namespace {
 
 // A step is used to measure the time per prompt token if it has at least this many tokens in addition to one per
-// decoding sequence. In other steps, the decodes distort the measurement, because a decode takes several times as long
-// as a prompt token.
+// decoding sequence. In steps with fewer prompt tokens, the decodes distort the measurement, because computing one
+// decode takes several times as long as computing one prompt token.
 constexpr int kPromptStepRows = 64;
 
 }  // namespace

@@ -20,7 +20,7 @@ class StepGauges {
   void note_step(const StepPlan& plan, Clock::duration duration);
   void note_progress(Clock::time_point now, bool idle);
   void note_limits();
-  // Updates all values that are read from the current state rather than counted.
+  // Updates all gauges: the values that reflect the current state, as opposed to counters.
   void update();
 
  private:

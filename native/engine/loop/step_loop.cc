@@ -89,8 +89,8 @@ void StepLoop::fail_all(FailureCode code, const std::string& message) {
 }
 
 bool StepLoop::step() {
-  // If no requests are left, nothing needs the result of the step in flight. The device runs any later step after that
-  // step.
+  // If no requests are left, nothing needs the results of the step in flight, so they are not awaited. A later step is
+  // safe, because the device runs it after the step in flight.
   if (idle()) in_flight_ = {};
   const std::optional<Clock::time_point> completed = complete();
   const Clock::time_point now = completed.value_or(Clock::now());
@@ -105,13 +105,13 @@ bool StepLoop::step() {
   if (finds_masks) request_samples();
   if (!overlaps_) complete();
   const Clock::time_point end = Clock::now();
-  // Runs after the next step was submitted, so that the device does not wait for it.
+  // Runs after the next step has been submitted, so that the device does not wait for it.
   if (completed) requests_.expire(end);
   // Runs before publishing, so that a client that sees the last request end also sees an idle engine.
   gauges_.note_progress(end, idle());
   note_copies();  // A client that sees a request end also sees that its pages are still to be exported.
   publish();
-  // Both run after publishing, so that they do not delay tokens.
+  // Both calls come after publishing, so that they do not delay tokens.
   const bool seen = run_vision(end - now);
   const bool copied = tier_.advance(end - now, decodes());
   note_copies();
@@ -154,7 +154,7 @@ void StepLoop::begin(Clock::time_point now) {
     return;
   }
   requests_.start(plan, now);
-  // Updated before the forward pass, so that the requests of a hanging forward pass are reported as running.
+  // The gauges are updated before the forward pass, so that if it hangs, its requests are reported as running.
   gauges_.update();
   for (const StepPlan::PageCopy& copy : plan.copies) model_.backend().copy_page(model_.kv(), copy.from, copy.to);
   drafts_.add_to(plan);
@@ -186,7 +186,8 @@ void StepLoop::await() {
   in_flight_.answered_at = Clock::now();
 }
 
-// Takes the tokens of the step in flight. Returns the time when its results arrived; empty if no step is in flight.
+// Accepts the tokens of the step in flight. Returns the time when the step's results arrived, or nullopt if no step is
+// in flight.
 std::optional<Clock::time_point> StepLoop::complete() {
   await();
   if (!in_flight_.plan) return std::nullopt;
@@ -211,7 +212,7 @@ std::optional<Clock::time_point> StepLoop::complete() {
   return step.answered_at;
 }
 
-// Takes the results of one item. `logits`, `tasks`: the item's logit rows and their sampling tasks.
+// Processes the results of one plan item. `logits`, `tasks`: the item's logit rows and their sampling tasks.
 void StepLoop::take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks) {
   const auto n_scored = static_cast<size_t>(item.n_scored);
   acceptor_.take_scores(item, tasks.first(n_scored));

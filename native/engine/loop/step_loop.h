@@ -79,13 +79,13 @@ class StepLoop {
   void publish();
 
   bool idle() const { return requests_.idle(); }
-  // The storage tier under the page pool. step() copies its pages, even while the loop is idle.
+  // The storage tier below the page pool. step() copies pages to and from the tier, even while there are no requests.
   PageTier& tier() { return tier_; }
-  // True if records could not be published for lack of memory. The next step() or publish() tries again.
+  // Returns true if records could not be published for lack of memory. The next step() or publish() tries again.
   bool has_unpublished() const { return requests_.has_unpublished(); }
   // Ids of requests that ended since the caller last cleared the list.
   std::vector<RequestId>& ended() { return requests_.ended(); }
-  // True if all page references are accounted for. O(pages).
+  // Returns true if all page references are accounted for. Takes O(pages) time.
   bool consistent() const { return tier_.consistent() && drafts_.consistent(); }
   // These accessors may be called only between two steps.
   const Scheduler& scheduler() const { return scheduler_; }

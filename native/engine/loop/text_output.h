@@ -15,7 +15,8 @@ class TextOutput {
   // `most_later`: maximum number of deferred tokens per step.
   TextOutput(const Tokenizer& tokenizer, RequestLifecycle& requests, size_t most_later);
 
-  // Defers the text of the newest token. A stop string in it then ends the sequence when the text is written.
+  // Defers the text of the newest token. If the text contains a stop string, the sequence ends only when the text is
+  // written.
   void write_later(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs);
   // Writes the deferred text of one request's choices, or of all requests, in step order.
   void write_waiting_of(const Request& request);

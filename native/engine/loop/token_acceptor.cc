@@ -22,7 +22,7 @@ void append(Sequence& sequence, TokenId token) {
 
 void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks) {
   Sequence& sequence = sequence_of(*item.sequence);
-  // A choice of the same request failed, which ended the whole request.
+  // Another choice of the same request may have failed, which ends the whole request.
   if (sequence.state == SequenceState::kEnded) return;
   Request& request = sequence.request;
   Rows rows{.logits = logits, .tasks = tasks, .drafts = {}};
@@ -30,7 +30,7 @@ void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::s
     rows.drafts = sequence.drafts->last(item.n_drafts);
   else
     rows.writes_later = writes_later(sequence, tasks.front());
-  // Writes the deferred text of the request's other choices first, so that records are in plan order.
+  // First writes the deferred text of the request's other choices, so that the records are in plan order.
   if (!rows.writes_later && request.params.n > 1) parts_.texts.write_waiting_of(request);
   if (sequence.state == SequenceState::kEnded) return;  // Writing the text has failed, which ended the whole request.
   if (sequence.choice == 0 && static_cast<int>(request.choices.size()) < request.params.n)
@@ -106,7 +106,7 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
        is_open = false) {
     if (!is_open && !rows.writes_later) {
       const OutputState::Next next = sequence.output.next(parts_.grammars, sequence.tokens, writer);
-      // The grammar ran out of budget: it is checked again after the next step.
+      // Advancing the grammar exceeded the budget. It is tried again after the next step.
       if (next.kind == NextKind::kPending && !rows.logits) break;
       if (!OutputState::Next::is_known(next.kind)) return stop_by_grammar(sequence, next.kind), false;
       for (const TokenId token : next.tokens)
@@ -122,8 +122,9 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
   return true;
 }
 
-// The grammar failed or ran out of budget. On budget: drop these logits, preempt the sequence until a worker has the
-// mask, then recompute. Keeping the logits would take a row of the vocabulary's size on the device.
+// The grammar failed or ran out of budget. If it ran out of budget, these logits are dropped, the sequence is preempted
+// until a worker thread has computed the mask, and then the logits are recomputed. Keeping the logits would take a row
+// of device memory as long as the vocabulary.
 void TokenAcceptor::stop_by_grammar(Sequence& sequence, NextKind kind) {
   if (kind != NextKind::kPending) return parts_.requests.fail_by_grammar(sequence.request);
   sequence.output.block();

@@ -40,18 +40,19 @@ class TokenAcceptor {
         may_write_later_(writes_later),
         pooling_(pooling) {}
 
-  // Takes the tokens of an item that needed logits: for one sequence, or for every choice at the end of the prompt.
-  // `tasks`: sampling tasks of the item's logit rows.
+  // Accepts the tokens that follow from an item's logits: for one sequence or, at the end of a prompt, for every choice
+  // of the request. `tasks`: sampling tasks of the item's logit rows.
   void take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks);
   // Emits the log-probabilities of the prompt tokens that an item has computed. `tasks`: sampling tasks of these
   // tokens.
   void take_scores(const StepPlan::Item& item, std::span<const int32_t> tasks);
   // Pools the hidden states of an item's tokens into the vector of its sequence. Emits the vector once all prompt
-  // tokens have been added. `states`: [tokens of the item][n_embd].
+  // tokens have been added. `states` has the shape [tokens of the item][n_embd].
   void take_states(const StepPlan::Item& item, const float* states);
 
  private:
-  // The logit rows that a sequence's tokens are sampled from: the row of its newest token, then one per draft token.
+  // The logit rows from which a sequence's tokens are sampled: the row of its newest token, then one row per draft
+  // token.
   struct Rows {
     const float* logits;  // Logits of the newest token; null if not computed yet.
     std::span<const int32_t> tasks;

@@ -9,8 +9,8 @@ constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, 
 constexpr EncodeOptions kBehind{
     .add_special = false, .parse_special = true, .guard = 0, .continues = true, .verbatim = true};
 
-// Only control and user-defined tokens count as markers, because the characters of an ordinary token can also result
-// from other tokens.
+// Only control and user-defined tokens count as markers, because the text of an ordinary token can also be composed of
+// other tokens.
 Marker call_marker(std::string text, const Tokenizer& tokenizer) {
   Marker marker{std::move(text), kNoToken};
   const TokenId token = marker.text.empty() ? kNoToken : tokenizer.find(marker.text);
@@ -50,7 +50,7 @@ CallParams tokenize_calls(CallTexts texts, const Tokenizer& tokenizer) {
     if (is_token) {
       params.prefixes.emplace_back(ids.begin() + 1, ids.end());
     } else {
-      // The marker may still end on a token boundary. The text after it is then tokenized separately.
+      // If the marker nevertheless ends on a token boundary, the text after it is tokenized separately.
       params.prefixes.push_back(encode(tokenizer, prefix, kBehind));
       params.starts.push_back(ids);
     }

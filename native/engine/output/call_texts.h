@@ -22,7 +22,7 @@ struct CallTexts {
 CallParams tokenize_calls(CallTexts texts, const Tokenizer& tokenizer);
 
 // Bans the call markers that are single tokens. The close marker is banned too: a model that cannot open a call may
-// still generate the remainder of a call.
+// still generate the rest of one.
 void forbid_calls(const CallTexts& texts, const Tokenizer& tokenizer, SamplingParams& sampling);
 
 }  // namespace monolith

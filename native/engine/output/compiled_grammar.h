@@ -1,4 +1,4 @@
-// Result of compiling a grammar. Safe on any thread.
+// Result of compiling a grammar. Safe to use from any thread.
 #pragma once
 
 #include <cstdint>

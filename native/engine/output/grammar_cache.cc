@@ -10,7 +10,8 @@
 namespace monolith {
 namespace {
 
-// glibc keeps freed memory in the arena of the thread that allocated it, and several threads allocate grammars.
+// glibc keeps freed memory in the arena of the thread that allocated it. Because several threads allocate grammars, the
+// memory is returned to the system explicitly.
 void give_back_free_memory() {
 #if defined(__GLIBC__)
   malloc_trim(0);

@@ -1,6 +1,6 @@
 // LRU cache of an engine's compiled grammars; rejected grammars are cached too. Grammars grow during use, even after
-// they have left the cache; trim() limits their total memory. Safe on any thread. No thread waits for another thread's
-// compilation.
+// they have left the cache; trim() limits their total memory. Safe to use from any thread. No thread waits for another
+// thread's compilation.
 #pragma once
 
 #include <atomic>
@@ -39,8 +39,8 @@ class GrammarCache {
 
   // Whether all live grammars, cached or not, use more memory than allowed.
   bool is_over() const { return memory_->bytes() > trim_at_.load(std::memory_order_relaxed); }
-  // Frees memory: the least recently used grammars discard automaton states found during use, until the total is 25%
-  // below the limit.
+  // Frees memory: discards automaton states that were added to grammars during use, starting with the least recently
+  // used grammars, until the total is 25% below the limit.
   void trim();
 
   size_t entries();

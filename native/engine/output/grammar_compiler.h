@@ -1,5 +1,5 @@
 // Compiles grammars on two low-priority threads, so that inference and serving take precedence. A grammar that takes
-// long to compile moves to the second thread, where it does not delay short ones.
+// long to compile is moved to the second thread, so that it does not delay grammars that compile quickly.
 #pragma once
 
 #include <condition_variable>

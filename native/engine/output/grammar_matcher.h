@@ -16,7 +16,8 @@ struct GrammarMatcher {
   size_t first = 0;  // Index in the sequence's tokens of the first token that the grammar has read.
 
   bool active() const { return grammar != nullptr; }
-  // Returns the tokens that the grammar has read: the end of `tokens`, which contains all tokens of the sequence.
+  // Returns the tokens that the grammar has read. They are the last entries of `tokens`, which contains all tokens of
+  // the sequence.
   std::span<const TokenId> read(std::span<const TokenId> tokens) const { return tokens.subspan(first); }
 };
 

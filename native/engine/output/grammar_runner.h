@@ -15,7 +15,7 @@ namespace monolith {
 class GrammarRunner {
  public:
   // kFailed: a grammar exceeded its limits, or no token is allowed. kOutOfBudget: finding the result would exceed the
-  // engine thread's budget; nothing has changed.
+  // engine thread's budget; the grammar's state is unchanged.
   using Outcome = grammar::Grammar::Outcome;
   using Tokens = std::span<const TokenId>;
 

@@ -85,7 +85,7 @@ void MaskPrefetcher::Worker::run() {
     }
     if (is_ready && wake_engine_) wake_engine_();
     if (outcome == Outcome::kOutOfBudget) std::this_thread::yield();
-    // A computation that stopped early because the engine thread needed the grammar has not used up its turn.
+    // If a computation stopped early because the engine thread needed the grammar, its sequence keeps its turn.
     const bool comes_again =
         outcome == Outcome::kOutOfBudget && (many_turns_ || grammar::Fuel::thread_time() < turn_ends);
     lock.lock();

@@ -1,8 +1,8 @@
 // Prefetches grammar masks on two worker threads while the forward pass runs; also computes masks that exceed the
-// engine thread's budget. Each thread is started on first use. The first thread works for the step after the next and
-// gives each sequence one turn. The second, at low priority, works for blocked sequences in turns until each has its
-// mask, so that a long computation delays no other sequence. When it has finished a mask, it wakes the engine, which
-// may have nothing else to do. Everything except the threads belongs to the engine thread.
+// engine thread's budget. Each thread is started on first use. The first thread computes masks for the step after the
+// next and gives each sequence one turn. The second thread, at low priority, works for the blocked sequences in turns
+// until each of them has its mask, so that a long computation delays no other sequence. When the second thread has
+// finished a mask, it wakes the engine, which may be idle. Everything except the threads belongs to the engine thread.
 #pragma once
 
 #include <condition_variable>
@@ -23,8 +23,8 @@ class MaskPrefetcher {
   MaskPrefetcher(const MaskPrefetcher&) = delete;
   MaskPrefetcher& operator=(const MaskPrefetcher&) = delete;
 
-  // Requests the mask that this grammar needs after the next step and, if a tokenizer is given, the forced tokens.
-  // Prefetching is optional, so the request is dropped if there is no memory for it.
+  // Requests the mask that this grammar needs after the next step and, if a tokenizer is given, the forced tokens. The
+  // request is dropped if there is no memory for it, because prefetching is only an optimization.
   void add(const GrammarMatcher& matcher, const Tokenizer* tokenizer) {
     soon_.add({*matcher.grammar, matcher.position, tokenizer});
   }

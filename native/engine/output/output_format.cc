@@ -8,8 +8,8 @@ namespace {
 
 using Then = Tag::Then;
 
-// Builds the tags of tool calls: each of `beginnings` is followed by its own grammar. Unless there is a grammar for
-// each of them, all calls are unconstrained.
+// Builds the tags of tool calls: each of `beginnings` is followed by its own grammar. If there is not a grammar for
+// each beginning, all calls are unconstrained.
 std::vector<Tag> call_tags(const std::vector<std::vector<TokenId>>& beginnings,
                            const std::vector<GrammarRef>& grammars) {
   std::vector<Tag> tags;
@@ -41,7 +41,8 @@ TagSet make_prefixes(const CallParams& calls) {
 TagSet make_starts(const CallParams& calls) {
   const std::vector<std::vector<TokenId>> starts = starts_of(calls);
   const bool has_answer = !calls.answer.empty();
-  // If the marker's token is the only start, a prefix follows it, and the grammar applies only after the prefix.
+  // If the open marker's token is the only possible start of a call, a prefix follows the marker, and the grammar
+  // applies only after that prefix.
   const bool is_marker_only = starts.size() + has_answer == 1 && calls.open.token != kNoToken;
   std::vector<Tag> tags = call_tags(starts, is_marker_only ? std::vector<GrammarRef>{} : calls.grammars);
   return TagSet(has_answer ? with_first({calls.answer_start, Then::kAnswer, nullptr}, std::move(tags))

@@ -1,5 +1,6 @@
 // The output format that a request allows: the tags of the sections, the grammar that follows each tag, and the tokens
-// that end an output. Built once at submission, shared by the request's sequences, immutable. Safe on any thread.
+// that end an output. Built once at submission, shared by the request's sequences, immutable. Safe to use from any
+// thread.
 #pragma once
 
 #include "engine/output/tag_set.h"
@@ -17,7 +18,7 @@ struct OutputFormat {
   // Whether this token may change the section, so that a different list of bans applies after it.
   bool is_marker(TokenId token) const;
   bool wants_logprobs() const { return params.sampling.top_logprobs >= 0; }
-  // Returns the bans for the token that follows the first `generated` tokens.
+  // Returns the token bans that apply to the next token after `generated` tokens have been generated.
   const SectionBans& bans(int generated) const {
     return generated < params.min_tokens ? params.bans.early : params.bans.always;
   }

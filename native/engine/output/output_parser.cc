@@ -13,7 +13,7 @@ constexpr std::string_view kSpaces = " \t\r\n";
 
 bool is_line_break(char byte) { return byte == '\n' || byte == '\r'; }
 
-// Returns the length of the first `length` bytes without their trailing line breaks.
+// Returns the length that remains of the first `length` bytes without their trailing line breaks.
 size_t before_line_breaks(std::string_view text, size_t length) {
   while (length > 0 && is_line_break(text[length - 1])) --length;
   return length;
@@ -25,7 +25,7 @@ OutputParser::OutputParser(const ReasoningParams& reasoning, const CallParams& c
                            const std::vector<std::string>& stop, bool with_logprobs, int stops_behind)
     : stops_behind_(stops_behind), with_logprobs_(with_logprobs) {
   const auto exists = [](const Marker& marker) { return marker.token != kNoToken || !marker.text.empty(); };
-  // Removes leading whitespace, because it is skipped in the text as well.
+  // Removes the marker's leading whitespace, because leading whitespace in the output is skipped too.
   const auto trimmed = [](const std::string& text) {
     return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
   };
@@ -135,7 +135,7 @@ void OutputParser::append(std::string_view bytes, const TokenLogprobs* logprobs)
   }
 }
 
-// Starts the reasoning, or the content after it.
+// Starts the reasoning section, or the content section after it.
 void OutputParser::enter(Phase phase) {
   phase_ = phase;
   scanned_ = 0;
@@ -180,7 +180,8 @@ void OutputParser::close_call(DeltaSink& sink) {
   end_call();
 }
 
-// Ends the reasoning. The first `length` bytes of the text not emitted yet still belong to it.
+// Ends the reasoning. Of the text that has not been emitted yet, the first `length` bytes still belong to the
+// reasoning.
 void OutputParser::end_reasoning(size_t length, DeltaSink& sink) {
   const size_t kept = before_line_breaks(text_, length);
   emit(kept, Section::kReasoning, sink);
@@ -344,11 +345,11 @@ void OutputParser::emit(size_t length, Section section, DeltaSink& sink) {
   drop_front(length);
 }
 
-// Drops a marker or line breaks, along with the tokens that end within them. Keeps a token whose text extends further.
-// Returns the number of tokens dropped.
+// Drops the text of a marker or of line breaks, and the tokens that end within that text. A token whose text extends
+// beyond it is kept. Returns the number of tokens dropped.
 int OutputParser::discard(size_t length) {
   const uint64_t end = released_ + length;
-  // True if the newest token's text extends beyond `length`.
+  // Returns true if the newest token's text extends beyond the first `length` bytes.
   const bool goes_on = length < text_.size() || utf8_.pending() > 0;
   int n = 0;
   while (first_token_ < token_starts_.size() && token_starts_[first_token_] < end) {

@@ -36,7 +36,7 @@
 
 namespace monolith {
 
-// Receives emitted text. `n_tokens`: number of tokens whose text starts in this delta, including earlier tokens that
+// Receives emitted text. `n_tokens`: number of tokens whose text starts in this delta, plus the earlier tokens that
 // consisted only of dropped line breaks. `logprobs`: if requested and the text is content, the entries for the tokens
 // whose text starts in this delta. The views are valid only during the call.
 class DeltaSink {
@@ -68,7 +68,7 @@ class OutputParser {
   void close_reasoning(DeltaSink& sink);
   // Starts the content with the next token. After that, no line breaks are dropped and tool calls are not recognized.
   void begin_plain_content();
-  // While a call is held, only close_call() ends it, not its spelled-out close marker.
+  // While a call is held, only close_call() ends it; a spelled-out close marker does not.
   void hold_call() { call_held_ = phase_ == Phase::kCall; }
   void release_call() { call_held_ = false; }
   void close_call(DeltaSink& sink);
@@ -155,7 +155,8 @@ class OutputParser {
   uint64_t released_ = 0;  // Number of bytes before text_ that have been emitted or dropped.
   int undecided_tokens_ = 0, reasoning_tokens_ = 0;
   bool with_logprobs_;
-  // Queue of the tokens whose text has not been emitted: for each, the offset in the stream at which its text starts.
+  // Queue of the tokens whose text has not been emitted: for each token, the offset in the output stream at which the
+  // token's text starts.
   std::vector<uint64_t> token_starts_;
   std::vector<TokenLogprobs> token_logprobs_;  // Parallel to token_starts_, if logprobs are requested.
   size_t first_token_ = 0;

@@ -170,11 +170,11 @@ OutputState::Outcome OutputState::allow_beginning(GrammarRunner& runner, Tokens 
   return Outcome::kOk;
 }
 
-// Allows the open marker of the reasoning.
+// Adds the open marker of the reasoning to the allowed tokens.
 void OutputState::allow_reasoning(const GrammarRunner& runner, grammar::TokenMask& mask) const {
   if (const TokenId open = params().reasoning.open.token; open != kNoToken)
     return mask.set(static_cast<uint32_t>(open));
-  // This path is rare because the markers in chat templates are normally tokens.
+  // This path is rare, because the markers of most chat templates are single tokens.
   const char next = text_.next_of_open_marker();
   for (TokenId token = 0; token < runner.n_vocab(); ++token) {
     const std::string_view bytes = rendered(runner.tokenizer(), token);
@@ -210,7 +210,7 @@ size_t OutputState::count_allowed(GrammarRunner& runner, std::vector<TokenId>& t
                                   std::span<const TokenId> drafts) const {
   if (!matcher_.active()) return drafts.size();
   GrammarMatcher matcher = matcher_;
-  // Removes the draft tokens again, even if the grammar throws.
+  // Removes the draft tokens from `tokens` again, even if the grammar throws an exception.
   struct Restore {
     std::vector<TokenId>& tokens;
     const size_t length;
@@ -275,7 +275,7 @@ OutputState::Step OutputState::end(FinishReason reason, int stop_index) {
   return {Step::Kind::kEnds, reason, stop_index};
 }
 
-// After an open marker in content that has headers: if the token starts a tag, the tag begins with it; otherwise, the
+// After an open marker in content that has headers: if this token starts a tag, the tag begins with it; otherwise, the
 // marker was plain text.
 void OutputState::settle_marker(TokenId token, DeltaSink& sink) {
   if (state_ != State::kMarker) return;
@@ -339,7 +339,7 @@ bool OutputState::advance_tag(TokenId token, size_t length, DeltaSink& sink) {
   const Tag* const tag = std::exchange(tags_, nullptr)->complete(node_);
   if (!tag) return follow_text(), false;
   switch (tag->then) {
-    // The section is closed even if the tokens do not spell the marker.
+    // The section is closed even if the text of the tokens is not the marker's text.
     case Tag::Then::kReasoningEnd: text_.close_reasoning(sink); break;
     case Tag::Then::kAnswer:
       text_.close_call(sink);

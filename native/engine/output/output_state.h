@@ -80,7 +80,7 @@ class OutputState {
   struct Step {
     enum class Kind : uint8_t { kContinues, kEnds, kPending, kFailed };
     Kind kind = Kind::kContinues;
-    FinishReason reason = FinishReason::kEndOfTurn;  // For kEnds.
+    FinishReason reason = FinishReason::kEndOfTurn;  // Valid only with kEnds.
     int stop_index = -1;                             // Index of the stop string; -1: none.
   };
 
@@ -106,14 +106,14 @@ class OutputState {
   // Tokens that must not be sampled after `generated` tokens of this output, if its section stays the same until then.
   // Null means that only SamplingParams::banned applies.
   const std::vector<TokenId>* banned(int generated) const;
-  // Whether banned() may differ after this token.
+  // Whether the result of banned() may change after this token.
   bool may_change_bans(TokenId token) const {
     return format_.params.bans.always.any() && (text_.undecided() || format_.is_marker(token));
   }
   // Returns the number of leading draft tokens that the grammar allows, and prefetches the mask after each of them.
   // `tokens` must have room for all of them; its contents are unchanged on return.
   size_t count_allowed(GrammarRunner& runner, std::vector<TokenId>& tokens, std::span<const TokenId> drafts) const;
-  // Whether a tag is being written; drafting is useless then.
+  // Whether a tag is being written. Draft tokens are useless in a tag.
   bool in_tag() const { return tags_ != nullptr; }
 
   // --- With a token ---
@@ -125,10 +125,10 @@ class OutputState {
   // Accepts a token that next() or allowed() permits. `tokens`: the sequence's tokens before this token. `logprobs` may
   // be null if the request has none.
   Step accept(GrammarRunner& runner, Tokens tokens, TokenId token, const TokenLogprobs* logprobs, DeltaSink& sink);
-  // Whether this token can only continue the output: regardless of its text, it forces nothing and constrains nothing.
-  // A stop string may still end the output.
+  // Whether this token can only continue the output: whatever its text is, no token will be forced or constrained
+  // because of it. A stop string may still end the output.
   bool may_defer(const Tokenizer& tokenizer, Tokens tokens, TokenId token) const;
-  // Accepts a token that may_defer() permits. Its text follows with write(), before the next call of next() or
+  // Accepts a token that may_defer() permits. Its text must be added with write() before the next call to next() or
   // accept().
   void accept_deferred(Tokens tokens, TokenId token, DeltaSink& sink);
   // Adds the text of a token. Returns the index of a completed stop string, or -1.

@@ -1,6 +1,7 @@
 // Detects output loops: the last generated tokens are the same run of up to kLongest tokens, repeated `repeats` times
 // and at least kMin tokens long in total. Short repetitions such as "ha ha ha" or a row of dashes are therefore allowed
-// up to a certain length. One per sequence; engine thread only; never allocates. Depends only on the generated tokens.
+// up to a certain length. One per sequence; engine thread only; never allocates. The result depends only on the
+// generated tokens.
 #pragma once
 
 #include <algorithm>
@@ -45,12 +46,12 @@ class RepetitionGuard {
   static TokenId at(std::span<const TokenId> generated, int back) {
     return generated[generated.size() - static_cast<size_t>(back)];
   }
-  // Returns how many of the newest tokens must equal the token `length` positions before them. The first occurrence of
-  // a run does not count, because its tokens do not repeat anything.
+  // Returns how many of the newest tokens must each equal the token `length` positions earlier for a run of `length`
+  // tokens to count as a loop. The first occurrence of a run does not count, because its tokens do not repeat anything.
   int wanted(int length) const { return std::max((repeats_ - 1) * length, kMin - length); }
 
   int repeats_;
-  // Indexed by run length: how many of the newest tokens equal the token that many positions before them.
+  // Indexed by run length: the number of newest tokens that each equal the token that many positions earlier.
   std::array<int32_t, kLongest> agreeing_{};
 };
 

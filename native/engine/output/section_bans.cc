@@ -8,7 +8,7 @@ namespace {
 SectionBans make_marker_bans(const GenerationRequest& request, const Tokenizer& tokenizer) {
   const ReasoningParams& reasoning = request.reasoning;
   const TokenId open = reasoning.open.token, close = reasoning.close.token, call_close = request.calls.close.token;
-  // Only the client may write tool results.
+  // The markers of tool results are banned everywhere, because tool results come only from the client.
   const TokenId result_open = tokenizer.find("<tool_response>"), result_close = tokenizer.find("</tool_response>");
   const auto list = [&](std::vector<TokenId> markers) {
     markers.insert(markers.end(), {result_open, result_close});

@@ -7,7 +7,7 @@ namespace monolith {
 
 TagSet::TagSet(std::vector<Tag> tags) : tags_(std::move(tags)) {
   if (tags_.empty()) return;
-  // Insertion sort, because it is stable and allocates nothing.
+  // Uses an insertion sort, which is stable and allocates nothing.
   for (auto tag = tags_.begin(); tag != tags_.end(); ++tag)
     std::rotate(std::ranges::upper_bound(tags_.begin(), tag, tag->tokens, {}, &Tag::tokens), tag, tag + 1);
   struct Range {

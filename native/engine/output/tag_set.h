@@ -14,8 +14,8 @@
 namespace monolith {
 
 struct Tag {
-  // What follows the tag: a tool call's arguments, content after the end of the reasoning, content after its own
-  // header, the output format, or content after the end of the tool-call section.
+  // What follows the tag: a tool call's arguments, content after the end of the reasoning, content after a header of
+  // the content, the output format, or content after the end of the tool-call section.
   enum class Then : uint8_t { kCall, kReasoningEnd, kAnswer, kFormat, kCallsEnd };
 
   std::vector<TokenId> tokens;  // Not empty.
@@ -38,7 +38,7 @@ class TagSet {
   std::span<const TokenId> next(Node node = kStart) const;
   // Returns the node after `token`, or kNowhere if no tag continues with it.
   Node advance(Node node, TokenId token) const;
-  // Returns the tag that is complete at this node, or null if there is none.
+  // Returns the tag that ends at this node, or null if there is none.
   const Tag* complete(Node node) const;
   // Whether a tag starts with this token.
   bool starts_with(TokenId token) const { return !empty() && advance(kStart, token) != kNowhere; }

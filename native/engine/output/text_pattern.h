@@ -30,7 +30,8 @@ class TextPattern {
     matched_ = after(matched_, byte);
     return matched_ == text_.size();
   }
-  // Returns the matched length after one more byte. `matched` must be less than size().
+  // Returns the matched length after reading one more byte, given the length `matched` before that byte. `matched` must
+  // be less than size().
   size_t after(size_t matched, char byte) const {
     while (matched > 0 && byte != text_[matched]) matched = failure_[matched - 1];
     return byte == text_[matched] ? matched + 1 : matched;

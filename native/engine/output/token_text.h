@@ -1,4 +1,4 @@
-// The text of tokens. Safe on any thread.
+// The text of tokens. Safe to call from any thread.
 #pragma once
 
 #include <string_view>

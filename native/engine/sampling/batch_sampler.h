@@ -42,7 +42,7 @@ class BatchSampler {
   // until the next add() or clear().
   const SampleResult* result(int task) const;
 
-  // Runs a single task. The result is valid until the next call.
+  // Runs a single task immediately. The result is valid until the next call to sample().
   const SampleResult& sample(const SampleTask& task);
 
  private:
@@ -63,7 +63,7 @@ class BatchSampler {
   std::vector<Link> links_;            // Chain data of each task in tasks_.
   std::vector<SampleResult> results_;  // At least one entry per task.
   std::vector<uint8_t> known_;         // One flag per entry of results_: 1 if the task has run.
-  // Indexed by `head`: smallest depth at which one of the chain's draft tokens was rejected.
+  // Indexed by a chain's `head`: the smallest depth at which one of the chain's draft tokens was rejected.
   std::unique_ptr<std::atomic<int>[]> departed_;
   size_t n_run_ = 0;        // Number of tasks run so far, since clear().
   bool has_begun_ = false;  // The device has started the tasks from index n_run_ on.

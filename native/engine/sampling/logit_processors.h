@@ -18,7 +18,7 @@ class PenaltyCounts {
   // Allocates room for the prompt's tokens and `max_new` generated tokens from a vocabulary of `n_vocab` tokens.
   PenaltyCounts(std::span<const TokenId> prompt, int64_t max_new, int n_vocab);
 
-  // Whether any penalty in `params` needs the counts.
+  // Whether `params` has a penalty that needs the counts.
   static bool needed(const SamplingParams& params) {
     return params.repetition_penalty != 1.0f || params.frequency_penalty != 0.0f || params.presence_penalty != 0.0f;
   }
@@ -30,7 +30,7 @@ class PenaltyCounts {
 
  private:
   UsedToken& entry(TokenId token);  // Adds the token with count 0 if it is absent.
-  std::vector<UsedToken> entries_;  // In order of first use.
+  std::vector<UsedToken> entries_;  // In the order in which the tokens first occurred.
   // Open-addressing hash table whose slots hold an index into entries_, or -1. Its size is a power of two; at most half
   // of the slots are in use.
   std::vector<int32_t> slots_;

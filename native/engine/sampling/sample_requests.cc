@@ -96,7 +96,7 @@ int32_t SampleRequests::request_in_step(Sequence& sequence, const float* logits)
   }
 }
 
-// Adds a task for the sequence's next token. Returns its index, or a negative code if there is none.
+// Adds a task for the sequence's next token. Returns its index, or one of the negative codes if no task was added.
 int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
   if (sequence.generated() == 0 && sequence.request.finishing[static_cast<size_t>(sequence.choice)])
     return kNotRequested;
@@ -112,7 +112,7 @@ int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
 }
 
 void SampleRequests::await() {
-  // Without sampling tasks, nothing else would wait for the step to finish.
+  // If there are no sampling tasks, no other call waits for the step to finish.
   if (std::ranges::none_of(tasks_, [](int32_t task) { return task >= 0; })) backend_.wait();
   sampler_.run();
 }

@@ -37,8 +37,8 @@ class SampleRequests {
   // Samples the first token of each choice of a request from the same row and stores the task indices in `out`.
   void request_choices(const Request& request, const float* logits, std::span<int32_t> out);
   // Samples one next token under the constraint that currently applies. `known`: the result for this row without a
-  // constraint, or null. If the next token is known, `chosen` is the result, whose token is kNoToken if a logit is not
-  // finite. Otherwise nothing was sampled.
+  // constraint, or null. If the next token could be determined, `chosen` is the result, whose token is kNoToken if a
+  // logit is not finite. Otherwise, nothing was sampled.
   OutputState::Next::Kind sample(Sequence& sequence, const float* logits, const SampleResult* known,
                                  const SampleResult*& chosen);
 
@@ -53,7 +53,8 @@ class SampleRequests {
   const size_t row_width_;
   BatchSampler sampler_;
   std::vector<int32_t> tasks_;
-  // Masks of allowed tokens: one per task with a constraint. Grows to the maximum number needed in any one step.
+  // Masks of allowed tokens: one per task with a constraint. The vector keeps the size of the largest number needed so
+  // far in any one step.
   std::deque<grammar::TokenMask> masks_;
   size_t n_masks_ = 0;       // Number of entries of masks_ used in this step.
   grammar::TokenMask mask_;  // Used by sample().

@@ -121,8 +121,8 @@ void Sampler::mask(const float* logits, const SampleTask& task) {
   read_row(masked_.get());
 }
 
-// Chooses a token from the row that read_row() has read. `plain_total`: the row's total weight at temperature 1, for
-// which block_sums_ must also be valid; 0 = not computed.
+// Chooses a token from the row that read_row() has read. `plain_total`: the row's total weight at temperature 1; 0 =
+// not computed. If it is given, block_sums_ must hold the block sums at temperature 1.
 TokenId Sampler::choose(const float* logits, const SampleTask& task, double plain_total) {
   const bool greedy = task.temperature < kGreedyTemperature;
   const bool cuts_k = task.top_k > 0 && task.top_k < n_vocab_;
@@ -162,7 +162,8 @@ TokenId Sampler::best(const float* logits) const {
 }
 
 void Sampler::collect_top(const float* logits, int64_t count, float above) {
-  // The maxima of `count` blocks are at least `bound`, so at least `count` tokens have a logit of at least `bound`.
+  // At least `count` blocks have a maximum of at least `bound`, so at least `count` tokens have a logit of at least
+  // `bound`.
   float bound = -std::numeric_limits<float>::infinity();
   if (count < n_blocks_) {
     block_order_ = block_max_;
@@ -278,7 +279,8 @@ Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double targe
   const auto look_at = [&](int64_t token) {
     if (steps[token] == bin) candidates_.push_back({logits[token], static_cast<TokenId>(token), weights[token]});
   };
-  // Checks four tokens at once: XOR turns the wanted bin into 0, and the test below detects any zero.
+  // Checks four tokens at once: XOR turns the bin numbers that match into 0, and the test below detects whether any of
+  // the four is 0.
   constexpr uint64_t kOnes = 0x0001000100010001u;
   const uint64_t wanted = kOnes * static_cast<uint64_t>(bin);
   for (id = 0; id + 4 <= n_vocab_; id += 4) {

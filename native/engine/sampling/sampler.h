@@ -33,7 +33,7 @@ struct TokenConstraint {
 };
 
 // Builds the sampling task for the generated token at `position`, with random bits from `stream` of params.seed. The
-// task keeps references to the arguments.
+// task keeps references to the arguments, which must outlive it.
 SampleTask sample_task(const float* logits, const SamplingParams& params, const PenaltyCounts& counts, uint32_t stream,
                        uint64_t position, const TokenConstraint& constraint);
 

@@ -22,7 +22,7 @@ Admission::Admission(const PrefixCache& cache, PageMover& pages, const CacheChan
     : cache_(cache), pages_(pages), changes_(changes), limits_(limits) {
   const auto n = static_cast<size_t>(limits.allocated.max_sequences);
   running_.reserve(n);
-  holders_.reserve(2 * n);  // Also has room for organizations whose sequences were all preempted just now.
+  holders_.reserve(2 * n);  // Includes room for organizations whose sequences have all just been preempted.
   victims_.reserve(kMaxPreempted);
 }
 
@@ -35,14 +35,14 @@ void Admission::add(ScheduledSequence& sequence) {
 void Admission::fork(ScheduledSequence& lead, ScheduledSequence& fork) {
   assert(lead.state == SequenceState::kRunning && lead.kv.n_computed == lead.n_prompt);
   grow(preempted_, preempted_.size() + running_.size() + 1);
-  fork.allocate();  // Also without a slot, because the fork takes its first token immediately.
+  fork.allocate();  // Needed even without a slot: the fork takes its first token immediately.
   fork.arrival = lead.arrival;
   fork.uses_cache = lead.uses_cache;
   bool has_place = waiting_.empty() && (!fork.background || waiting_background_.empty()) && free_slots() > 0;
   if (lead.reserved_slots > 0) {
     --lead.reserved_slots;
     --reserved_slots_;
-    // Resumed sequences or a lowered limit may have taken the reserved slot.
+    // The reserved slot may be gone because a sequence was resumed or the limit was lowered.
     has_place = static_cast<int>(running_.size()) < limits_.max_sequences;
   }
   if (!has_place) {
@@ -103,7 +103,8 @@ bool Admission::make_writable(ScheduledSequence& sequence, int n_tokens, std::ve
     ScheduledSequence& victim = *running_.back();
     preempt_for_pages(victim);
     if (&victim == &sequence) return false;
-    // The next attempt checks all pages again: the victim may have been the only sequence that shared one of them.
+    // The next attempt checks all pages again, because the preempted sequence may have been the only one that shared
+    // one of the pages.
   }
   return true;
 }
@@ -183,7 +184,7 @@ void Admission::serve_entitlements() {
 // Returns false if no sequence was admitted.
 bool Admission::serve_one_entitlement() {
   const auto may_claim = [this](uint64_t organization) { return slots_of(organization) == 0 || runs_background(); };
-  // An index instead of an iterator, because try_entitle() may append preempted background sequences to the list.
+  // Uses an index instead of an iterator, because try_entitle() may append preempted background sequences to the list.
   for (size_t i = 0; i < preempted_.size() && !preempted_[i]->background; ++i) {
     ScheduledSequence* const sequence = preempted_[i];
     if (sequence->is_blocked() || !may_claim(sequence->organization)) continue;
@@ -233,7 +234,7 @@ bool Admission::preempt_for(const ScheduledSequence& sequence) {
     victims_.push_back(victim);
     add_slots(victim->organization, -1);
     ++places;
-    // Also counts the pages reserved for the victim's next token.
+    // Also counts the page that was reserved for the victim's next token.
     room += pages_.exclusive_pages(victim->kv) + layout.tables();
   }
   const bool helps = places >= 1 && room >= 0;

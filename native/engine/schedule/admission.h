@@ -9,8 +9,8 @@
 //
 // A sequence is admitted if there are pages for its whole prompt (for sliding-window layers: for one window and one
 // step) plus one page for each running sequence. A request with n choices can receive up to n slots together. Its other
-// choices wait for their organization's turn one at a time. A sequence for which there was no room is looked up in the
-// prefix cache again only when enough pages are available or its organization's part of the cache has changed.
+// choices wait for their organization's turn one at a time. A sequence that lacked pages is looked up in the prefix
+// cache again only when enough pages are available or its organization's part of the cache has changed.
 //
 // A running sequence never fails for lack of pages: if no page is free for it, the youngest running sequence is
 // preempted, possibly the one that needs the page. The oldest sequence therefore always advances.
@@ -60,7 +60,7 @@ class Admission {
   void count_reserved_slots();
   bool may_admit() const;
   // Admits one sequence. Preempted sequences, whose organization has already paid for the slot, come before waiting
-  // sequences. `prompts`: the prompts planned for the same step. Returns null if none was admitted.
+  // sequences. `prompts`: the prompts planned for the same step. Returns null if no sequence was admitted.
   ScheduledSequence* admit_one(std::span<ScheduledSequence* const> prompts);
 
   // Counts each organization's slots, for is_only_one().
@@ -79,8 +79,8 @@ class Admission {
   const std::vector<ScheduledSequence*>& running() const { return running_; }      // Sorted by order().
   const std::vector<ScheduledSequence*>& preempted() const { return preempted_; }  // Sorted by order().
   uint64_t preemptions() const { return preemptions_; }
-  // True if a sequence that was otherwise ready was not admitted to this step, or was preempted, for lack of free
-  // pages.
+  // True if, for lack of free pages, a sequence that was otherwise ready was not admitted to this step or was
+  // preempted.
   bool lacked_pages() const { return lacked_pages_; }
   // True if a sequence was omitted from this step because its memory could not be allocated.
   bool ran_out_of_memory() const { return ran_out_of_memory_; }

@@ -19,8 +19,8 @@ bool PageMover::next_page_is_being_computed(const ScheduledSequence& sequence,
     if (other->kv.n_computed >= begin + kPageTokens) continue;
     if (other->kv.n_computed + other->kv.n_planned < begin + kPageTokens) continue;
     if (other->organization != sequence.organization) continue;
-    // If both sequences have the same node before this page, their prefixes are equal, because the cache has one node
-    // per prefix.
+    // If both sequences have the same node directly before this page, their prefixes up to the page are equal, because
+    // the cache has one node per prefix.
     if (index > 0 && (other->kv.nodes.size() < index || other->kv.nodes[index - 1] != sequence.kv.nodes[index - 1]))
       continue;
     if (keys_of(*other, sequence.kv.n_indexed()) == keys_of(sequence, sequence.kv.n_indexed())) return true;
@@ -38,7 +38,8 @@ int PageMover::first_window_page(int position) const {
 // recurrent state, the pages must end at a snapshot. They never end inside a bidirectional span.
 int PageMover::cached_end(const ScheduledSequence& sequence) const {
   const std::span<const InputSpan> spans = sequence.spans;
-  // Without these constraints, this is only an upper bound: the caller determines which pages are cached.
+  // For models without these constraints, the returned value is only an upper bound: the caller determines which pages
+  // are cached.
   if (!has_windows() && !snapshots_.any() && spans.empty()) return (sequence.length() - 1) / kPageTokens;
   int end = sequence.kv.n_indexed(), seen_from = sequence.kv.n_out_of_window;
   NodeId node = sequence.kv.last_node();

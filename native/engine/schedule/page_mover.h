@@ -36,7 +36,8 @@ class PageMover {
   // Extends the sequence's pages with cached pages. The last token is always computed, because its logits are needed.
   // Returns the number of tokens that need not be computed.
   int take_cached_pages(ScheduledSequence& sequence);
-  // Counts tokens that take_cached_pages() has returned, once it is certain that the sequence keeps their pages.
+  // Adds tokens that take_cached_pages() has found to the statistics. Called once it is certain that the sequence keeps
+  // their pages.
   void count_cached(const ScheduledSequence& sequence, int n_tokens);
   // Takes newly cached pages for a running sequence and extends its window pages. `n_running`: number of running
   // sequences; one page is kept available for each of them.
@@ -45,10 +46,10 @@ class PageMover {
   // Returns the number of additional pages that the sequence needs: for all its tokens, and for the window of its next
   // token and one whole step.
   PageDemand missing_pages(const ScheduledSequence& sequence) const;
-  // Allocates pages for all tokens, and as many window pages as possible while `reserve` pages stay available. There
-  // must be enough pages for all tokens.
+  // Allocates pages for all tokens, and as many window pages as possible while leaving `reserve` pages available. The
+  // caller must have checked that there are enough pages for all tokens.
   void allocate_pages(ScheduledSequence& sequence, int64_t reserve);
-  // Allocates window pages for the next step of a prompt, as long as `reserve` pages stay available.
+  // Allocates window pages for the next step of a prompt, as long as `reserve` pages remain available.
   void extend_window(ScheduledSequence& sequence, int64_t reserve);
   // Allocates one more window page of a prompt. Returns false if none is available.
   bool add_window_page(ScheduledSequence& sequence);
@@ -61,7 +62,7 @@ class PageMover {
 
   // Number of tokens for which a running prompt has pages.
   int writable(const ScheduledSequence& sequence) const;
-  // Number of pool pages that would become available if the sequence released its pages.
+  // The number of pages in the pool that would become available if the sequence released its pages.
   int64_t exclusive_pages(const KvState& kv) const;
 
   // Adds the sequence's full pages to the prefix cache. If all nodes are in use, this is retried after the next step.

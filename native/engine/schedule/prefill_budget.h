@@ -1,9 +1,9 @@
 // Prefill budget: limits the prompt tokens that share a step with decodes, so that a long prefill does not raise the
 // inter-token latency above the operator's target. Engine thread only.
 //
-// The model of a step's time is base + tokens * each. `base` is the time of a step with decodes only (reading the
-// weights), `each` the additional time per prompt token. Both are running averages of measured steps. The budget only
-// decides how prompts are split into chunks, which does not affect results.
+// The duration of a step is modeled as base + tokens * each. `base` is the time of a step with decodes only (reading
+// the weights), `each` the additional time per prompt token. Both are running averages of measured steps. The budget
+// only decides how prompts are split into chunks, which does not affect results.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,8 @@ class PrefillBudget {
     }
   }
 
-  // Prompt tokens allowed in the next step with decodes; at least kMin, so that prefill always advances. `shared`: only
-  // half of the time is available, because other work (the vision encoder) needs the other half.
+  // Prompt tokens allowed in the next step with decodes; at least kMin, so that prefill always advances. `shared`:
+  // prefill may use only half of the time, because the vision encoder uses the other half.
   int prompt_tokens(bool shared = false) const {
     if (target_ms_ <= 0) return kNoBound;
     if (each_ms_ <= 0) return kUnmeasured;

@@ -1,5 +1,5 @@
-// Decides how many prompt tokens each prompt gets, both in steps of first tokens and in ordinary steps after the
-// decodes have been planned. Also offers the remaining tokens of an ordinary step to newly admitted sequences. Engine
+// Decides how many prompt tokens each prompt gets, both in steps of first tokens and, after the decodes have been
+// planned, in ordinary steps. Also offers the remaining tokens of an ordinary step to newly admitted sequences. Engine
 // thread only.
 //
 // Bidirectional spans: a span is always computed in one step, even if it exceeds its prompt's budget. A span that does
@@ -26,7 +26,7 @@ namespace monolith {
 class PrefillPlanner {
  public:
   static constexpr int kStepsBetween = 3;  // Minimum number of ordinary steps between two steps of first tokens.
-  // Shares of the prefill budget for an organization that waits for its first token.
+  // The number of shares of the prefill budget that an organization receives while it waits for its first token.
   static constexpr int kFirstTokenShares = 3;
 
   PrefillPlanner(Admission& admission, PageMover& pages, StepBuilder& step, const StepLimits& limits);
@@ -58,8 +58,8 @@ class PrefillPlanner {
   // by the other prompts in ascending order of length.
   std::vector<ScheduledSequence*> prompts_;
   std::vector<PromptGroup> groups_;
-  // Number of tokens for which the step being planned still has room. Only bidirectional spans may exceed their budget
-  // up to this number.
+  // The number of tokens that can still be added to the step being planned. Only bidirectional spans may exceed their
+  // prompt's budget, and at most up to this number.
   int rows_left_ = 0;
   int steps_since_first_tokens_ = kStepsBetween;
 };

@@ -1,6 +1,6 @@
 // Enforces the two limits of the waiting queue: the number of waiting requests and the number of their prompt tokens.
 // Both counts share one atomic word and are updated together, so the limits hold exactly with any number of submitting
-// threads. Safe on any thread.
+// threads. Safe to call from any thread.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class QueueRoom {
  public:
   enum class Taken : uint8_t { kTaken, kTooManyRequests, kTooManyTokens };
 
-  // Applies to later calls of take(). Requests that already wait stay in the queue.
+  // Sets the limits for later calls to take(). Requests that are already waiting stay in the queue.
   void configure(int requests, int tokens) {
     max_requests_.store(std::clamp(requests, 1, kQueueRequestsMost), std::memory_order_relaxed);
     max_tokens_.store(std::clamp(tokens, 1, kQueueTokensMost), std::memory_order_relaxed);

@@ -53,7 +53,7 @@ struct ScheduledSequence {
   // nothing has changed.
   virtual void allocate() = 0;
 
-  Request& request;  // For the owner; the scheduler does not use it.
+  Request& request;  // Used by the sequence's owner, not by the scheduler.
   const int choice;
   uint64_t organization = 0;
   int n_choices = 1;                 // Number of the request's choices.
@@ -69,7 +69,8 @@ struct ScheduledSequence {
   // Number of leading prompt tokens whose logits need not be computed for prompt log-probabilities: the tokens already
   // scored, or all prompt tokens if the request has no prompt log-probabilities.
   int n_scored = 0;
-  // For a decoding sequence: number of forced tokens before the last token that were appended together with it.
+  // For a decoding sequence: the number of forced tokens that were appended together with the last token and precede
+  // it.
   int n_ahead = 0;
   KvState kv;
 
@@ -79,7 +80,7 @@ struct ScheduledSequence {
   int preempted_at = -1;   // generated() when the sequence was last preempted for another organization; -1: never.
   // Set if the last attempt to admit the sequence found too few pages. `room_needed`: number of pages that must be
   // available, in addition to the pages reserved for running sequences; 0 = no such attempt. `room_needed_at`: the
-  // count of cache changes at that time.
+  // value of the cache-change counter at that time.
   int64_t room_needed = 0;
   uint64_t room_needed_at = 0;
 

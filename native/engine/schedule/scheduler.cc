@@ -5,7 +5,8 @@
 namespace monolith {
 namespace {
 
-// Maximum running sequences such that a quarter of the token budget remains for prefill even if all of them decode.
+// The maximum number of running sequences such that a quarter of the token budget remains for prefill even if all of
+// them decode.
 int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
 
 }  // namespace
@@ -63,7 +64,7 @@ void Scheduler::plan_decodes(int bound) {
     sequence.kv.n_planned = 0;
     if (!sequence.decoding()) continue;
     const int n_ahead = std::clamp(ahead, 0, sequence.remaining() - 1), n_tokens = 1 + n_ahead;
-    // Victims are younger, so they come after index `i` and are not planned yet.
+    // Preempted sequences are younger than this one, so they come after index `i` and have not been planned yet.
     if (!admission_.make_writable(sequence, n_tokens, plan.copies) || !step_.add(sequence, n_tokens)) continue;
     ahead -= n_ahead;
     plan.n_ahead += n_ahead;

@@ -101,7 +101,7 @@ class Scheduler {
   // now. In a step with decodes, at most `prompt_tokens_with_decodes` (>= 1) prompt tokens are planned.
   const StepPlan& plan(int prompt_tokens_with_decodes = PrefillBudget::kNoBound);
   // Allocates pages for up to `n_drafts` draft tokens after a planned item that needs logits. Uses only pages that no
-  // running sequence needs next. Returns the number of draft tokens for which there are pages.
+  // running sequence needs for its next token. Returns the number of draft tokens for which there are pages.
   int reserve_draft_pages(const StepPlan::Item& item, int n_drafts);
   // Adds up to `n_drafts` draft tokens to a planned item that needs logits. No sequence is preempted for them. Returns
   // the number added.
@@ -133,14 +133,14 @@ class Scheduler {
   }
   const std::vector<ScheduledSequence*>& running() const { return admission_.running(); }
   const std::vector<ScheduledSequence*>& preempted() const { return admission_.preempted(); }
-  // True if the last plan did not admit, or preempted, a sequence that was otherwise ready, for lack of free pages.
+  // True if, for lack of free pages, the last plan did not admit a sequence that was otherwise ready, or preempted one.
   bool lacked_pages() const { return admission_.lacked_pages(); }
   // True if the last plan omitted a sequence because its memory could not be allocated (Request::out_of_memory).
   bool ran_out_of_memory() const { return admission_.ran_out_of_memory(); }
   uint64_t preemptions() const { return admission_.preemptions(); }
   uint64_t cached_tokens() const { return pages_.cached_tokens(); }  // Tokens taken from the prefix cache since start.
-  // True if every page reference belongs to a running sequence, and page pool and prefix cache are consistent.
-  // O(pages).
+  // True if every page reference belongs to a running sequence, and page pool and prefix cache are consistent. Takes
+  // O(pages) time.
   bool consistent() const { return consistent({}); }
   // Like consistent() above, but `others` may hold pages too.
   bool consistent(std::vector<const KvState*> others) const;

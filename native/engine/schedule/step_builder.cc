@@ -5,7 +5,8 @@
 namespace monolith {
 namespace {
 
-// Number of the next `n_tokens` prompt tokens whose logits are needed for the log-probability of the following token.
+// Returns how many of the next `n_tokens` prompt tokens need logits, from which the log-probability of the following
+// token is computed.
 int scored_rows(const ScheduledSequence& sequence, int n_tokens) {
   if (!sequence.scores()) return 0;
   const int from = std::max(sequence.n_scored, sequence.kv.n_computed),
@@ -13,7 +14,8 @@ int scored_rows(const ScheduledSequence& sequence, int n_tokens) {
   return std::max(to - from, 0);
 }
 
-// Number of logit rows that these tokens need beyond the one row that each sequence has.
+// Returns the number of logit rows that these tokens need in addition to the one row that is reserved for each
+// sequence.
 int rows_for_scores(const ScheduledSequence& sequence, int n_tokens) {
   const int rows = scored_rows(sequence, n_tokens);
   const bool has_last = n_tokens == sequence.remaining() && sequence.generates;
@@ -61,7 +63,7 @@ int StepBuilder::scorable(const ScheduledSequence& sequence, int n_tokens) const
   if (!sequence.scores()) return n_tokens;
   const int planned = sequence.kv.n_planned, before = rows_for_scores(sequence, planned);
   const auto fits = [&](int n) { return rows_for_scores(sequence, planned + n) - before <= score_rows_left_; };
-  // Binary search is possible because more tokens never need fewer logit rows.
+  // A binary search works here, because the number of logit rows never decreases when tokens are added.
   int least = 0, most = std::max(n_tokens, 0);
   while (least < most) {
     const int middle = most - (most - least) / 2;

@@ -1,7 +1,7 @@
 // Builds the plan of one step and counts its logit rows. Engine thread only.
 //
-// Prompt log-probabilities: a prompt chunk is limited by the logit rows that remain after one row per sequence that may
-// run.
+// Prompt log-probabilities: a prompt chunk may use only the logit rows that remain after one row has been reserved for
+// each sequence that may run.
 #pragma once
 
 #include "engine/schedule/scheduled_sequence.h"
@@ -21,7 +21,7 @@ class StepBuilder {
   // Adds the next `n_tokens` tokens of the sequence. If there is no slot for its recurrent state, clears its n_planned
   // and returns false; the sequence is scheduled once other sequences have released their slots.
   bool add(ScheduledSequence& sequence, int n_tokens);
-  // Of the next `n_tokens` tokens after the planned ones, returns how many have a logit row available.
+  // Returns how many of the `n_tokens` tokens after the planned ones can be added with the available logit rows.
   int scorable(const ScheduledSequence& sequence, int n_tokens) const;
   // Schedules `n_tokens` more tokens: adds them to n_planned and takes their logit rows.
   void schedule(ScheduledSequence& sequence, int n_tokens);

@@ -11,7 +11,7 @@ struct SchedulerLimits {
   bool prefix_cache = true;
   // Maximum logit rows per step, draft tokens included; values below max_sequences count as max_sequences.
   int max_logit_rows = 0;
-  // Recurrent state: distance in tokens between a prompt's snapshots, rounded up to whole pages.
+  // For models with recurrent state: the distance in tokens between a prompt's snapshots, rounded up to whole pages.
   int snapshot_tokens = 1024;
 
   int logit_rows() const { return std::max(max_logit_rows, max_sequences); }
@@ -19,7 +19,7 @@ struct SchedulerLimits {
 
 struct StepLimits {
   const SchedulerLimits allocated;
-  int max_batch_tokens = 1, max_sequences = 1;  // In force. Changed only between plans.
+  int max_batch_tokens = 1, max_sequences = 1;  // The limits in effect. Changed only between plans.
   int wanted_sequences = 1;                     // Configured maximum of running sequences; max_sequences may be lower.
 
   int least_prompt_share() const { return std::max(1, max_batch_tokens / 4); }

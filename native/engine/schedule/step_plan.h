@@ -21,7 +21,8 @@ struct StepPlan {
     int first_position = 0;             // Position in the sequence of the item's first token.
     int n_drafts = 0;                   // Draft tokens computed after the item's tokens; the logits of each are needed.
     int first_chunk = 0, n_chunks = 0;  // Range in `chunks`; empty for models without recurrent state.
-    // Number of consecutive prompt tokens whose logits give the log-probability of the token after them.
+    // Number of consecutive prompt tokens from whose logits the log-probability of the respective next token is
+    // computed.
     int n_scored = 0;
     int first_scored = 0;  // Index of the first of the `n_scored` tokens within the item.
     // The sequence finishes with this step without generating a token.

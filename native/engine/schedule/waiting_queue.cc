@@ -67,7 +67,8 @@ bool WaitingQueue::may_be_passed(Organization& organization, uint64_t order) {
 
 void WaitingQueue::settle(const Turn& turn, const ScheduledSequence& admitted, int places, bool in_turn) {
   const bool claimed = !in_turn;
-  // An organization that was passed over has already had its turn, so the turns of the others do not change.
+  // An organization that was passed over has already had its turn, so admitting it now does not affect the turns of the
+  // others.
   in_turn = in_turn && turn.passes == 0;
   for (size_t at = 0; at < ring_.size(); ++at) {
     Organization& other = ring_[at];

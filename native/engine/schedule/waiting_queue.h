@@ -31,7 +31,7 @@ enum class AdmissionResult : uint8_t {
 class WaitingQueue {
  public:
   static constexpr int kMaxPasses = 16;
-  // Maximum organizations found to lack pages per admit() call; bounds the cost of the call.
+  // The maximum number of organizations that one admit() call may find to lack pages. Limits the cost of the call.
   static constexpr int kMaxLacking = 8;
 
   bool empty() const { return n_sequences_ == 0; }
@@ -47,15 +47,15 @@ class WaitingQueue {
   }
   size_t requests() const { return n_requests_; }     // Number of waiting requests that have not started.
   size_t prompt_tokens() const { return n_tokens_; }  // Number of prompt tokens of the waiting requests.
-  // Adds a kWaiting or kForked sequence; its order() decides its position within the organization. Throws
-  // std::bad_alloc; the sequence is then not in the queue.
+  // Adds a kWaiting or kForked sequence; its order() decides its position within the organization. If it throws
+  // std::bad_alloc, the sequence has not been added.
   void push(ScheduledSequence& sequence);
   void remove(const ScheduledSequence& sequence);  // Removes a sequence; no effect if it is not in the queue.
 
   // Offers one sequence per organization, in the fair order, to `try_admit`, until one is admitted or no further
-  // organization may be passed over. The admitted sequence leaves the queue, and `places` reports how many slots it
-  // took. Sequences for which `ready` is false are skipped, as are organizations for which `may_claim` is false.
-  // Returns null if none was admitted.
+  // organization may be passed over. The admitted sequence leaves the queue, and `places` returns the number of slots
+  // that it took. Sequences for which `ready` is false are skipped, as are organizations for which `may_claim` is
+  // false. Returns null if none was admitted.
   template <typename Ready, typename TryAdmit, typename Places, typename MayClaim>
   ScheduledSequence* admit(Ready&& ready, TryAdmit&& try_admit, Places&& places, MayClaim&& may_claim) {
     const auto claims = [&](const Organization& o) { return !o.line.empty() && may_claim(o.id); };

@@ -5,8 +5,8 @@
 namespace monolith {
 namespace {
 
-// Running average that adapts slowly to slower samples, which other processes may have caused, and quickly to faster
-// ones.
+// A running average that adapts slowly to samples that are slower than the average, because other processes may have
+// caused the delay, and quickly to faster samples.
 void follow(double& mean, double ms) {
   mean = mean == 0 ? ms : mean + (ms < mean ? 0.4 : 0.1) * (std::min(ms, 8 * mean) - mean);
 }

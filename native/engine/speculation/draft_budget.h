@@ -17,11 +17,12 @@ class DraftBudget {
  public:
   // Records a decode step that took `ms` milliseconds, excluding the time spent drafting.
   void note_step(double ms);
-  // Records the duration of a draft step for this number of sequences, with one token each.
+  // Records the duration of a draft step that computed one token for each of this number of sequences.
   void note_draft_step(int sequences, double ms);
   // Returns the expected duration, in ms, of a draft step for this number of sequences; 0 = not measured yet.
   double step_ms(int sequences) const;
-  // Adds milliseconds saved by accepted draft tokens; negative for time spent drafting.
+  // Adds to the budget: a positive number of milliseconds for time that accepted draft tokens have saved, a negative
+  // one for time spent on drafting.
   void earn(double ms);
   bool may_draft() const { return open_; }
   // Acceptance probability for sequences that have not drafted yet.

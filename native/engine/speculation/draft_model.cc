@@ -26,12 +26,12 @@ Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backen
   own.kv_type = limits.kv_type;
   auto plan = Model::plan(file, backend, own);
   if (!plan) return plan.error();
-  // Draft tokens advance the state one after another, and rejected tokens would have to be rolled back.
+  // Each draft token advances the recurrent state, and rejected draft tokens would have to be rolled back.
   if (plan->slot_bytes > 0)
     return Error{ErrorCode::kUnsupported, "a draft model of architecture '" + params->architecture_name +
                                               "' has recurrent state, which cannot be rolled back by single tokens"};
-  // Each drafted sequence has its own pages, at most enough for a full context. More pages would not be used, because
-  // the draft model has no prefix cache.
+  // Each drafted sequence has its own pages, but never more than a full context needs. More pages would not be used,
+  // because the draft model has no prefix cache.
   const int64_t useful = int64_t{kMaxSequences} * static_cast<int64_t>(pages_for(own.max_context));
   const int64_t most = backend.free_memory() > 0 ? limits.n_pages : std::min(limits.n_pages, useful);
   own.n_pages = std::clamp<int64_t>(static_cast<int64_t>(kv_bytes / std::max<size_t>(plan->page_bytes, 1)), 1, most);
@@ -208,7 +208,7 @@ void DraftModel::add_row(const Slot& slot, std::span<const TokenId> tokens, int 
 const float* DraftModel::compute() {
   const float* logits = model_.forward({tokens_, segments_, logit_rows_, sampler_.samples_on_backend()});
   if (!logits && !logit_rows_.empty()) throw std::runtime_error("the draft model's forward pass returned no logits");
-  // Without logits, nothing else waits for the device, and the measured step time would be too short.
+  // If no logits are requested, no other call waits for the device, and the measured step time would be too short.
   if (logit_rows_.empty()) model_.backend().wait();
   tokens_.clear();
   segments_.clear();

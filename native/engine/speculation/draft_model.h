@@ -49,7 +49,7 @@ class DraftModel final : public Drafter {
   void forget(const void* owner) override;  // Releases the sequence's KV pages in the draft model.
 
   const PagePool& pool() const { return pool_; }
-  // Whether all pages are accounted for. O(pages).
+  // Whether all pages are accounted for. Takes O(pages) time.
   bool consistent() const override;
 
  private:

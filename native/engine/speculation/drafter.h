@@ -14,7 +14,7 @@ struct Sequence;
 // A sequence's draft request.
 struct DraftRequest {
   const void* owner = nullptr;  // Identifies the sequence.
-  // The sequence's tokens: the tokens of the last call, followed by any number of new tokens. Not empty.
+  // The sequence's tokens: the tokens passed in the previous call, followed by any number of new tokens. Not empty.
   std::span<const TokenId> tokens;
   std::span<TokenId> out;              // Buffer for the draft tokens; at most SequenceDrafts::kMax.
   int n = 0;                           // Number of draft tokens written to `out`.

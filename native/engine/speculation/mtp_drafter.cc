@@ -9,7 +9,8 @@
 namespace monolith {
 namespace {
 
-// Passed instead of the device's sampler: Model::draft() returns the draft logits on the host, so the host samples.
+// A null sampler, passed in place of the device's sampler: Model::draft() returns the draft logits in host memory, so
+// they are sampled on the host.
 class NoDevice final : public DeviceSampling {};
 DeviceSampling& no_device() {
   static NoDevice none;
@@ -101,8 +102,8 @@ double MtpDrafter::draft(std::span<DraftRequest> requests, DraftBudget& pace) {
   return ms_since(start);
 }
 
-// Adds one task's rows. If an MTP level has not been fed the positions after the newest token yet, the pass computes
-// all of them; after that, one row per pass is enough.
+// Adds one task's rows. If an MTP level has not yet processed the positions from the newest token on, the pass computes
+// a row for each of them; after that, one row per pass is enough.
 void MtpDrafter::add_rows(Task& task, int pass) {
   const int n_rows = pass < n_levels_ ? pass + 1 : 1;
   for (int row = 0; row < n_rows; ++row) {

@@ -54,7 +54,7 @@ class MtpDrafter final : public Drafter {
   // All token IDs are below `n_vocab`. The model must outlive the MtpDrafter.
   MtpDrafter(Model& model, int n_vocab);
 
-  // Hidden-state ranges that the step feeds to the layer.
+  // The hidden-state ranges that the step feeds to the MTP layers.
   std::span<const HiddenRange> feed(const StepPlan& plan) { return hidden_.runs(plan); }
 
   double draft(std::span<DraftRequest> requests, DraftBudget& pace) override;

@@ -13,7 +13,8 @@ PredictedText::PredictedText(std::span<const TokenId> text) : text_(text), match
   const auto bucket = [&](size_t i) { return bucket_of(text.subspan(i, kGram)); };
   for (size_t i = 0; i < n; ++i) ++first_[bucket(i) + 1];
   for (size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
-  // Fills the buckets from their ends, which moves each end to the beginning of the bucket.
+  // Fills each bucket from its end: every insertion moves the bucket's end position down by one, until it is the
+  // beginning of the bucket.
   for (size_t i = n; i-- > 0;) ends_[--first_[bucket(i) + 1]] = static_cast<uint32_t>(i + kGram - 1);
   std::rotate(first_.begin(), first_.begin() + 1, first_.end());
   first_.back() = static_cast<uint32_t>(n);
@@ -33,12 +34,12 @@ void PredictedText::follow(std::span<const TokenId> output) {
   follows_ = false;
   if (output.size() < kGram || text_.size() < kGram) return;
   const std::span<const TokenId> gram = output.last(kGram);
-  // Edits move the output forward more often than backward.
+  // Searches forward first, because after an edit, the output more often continues later in the text than earlier.
   if (!find(gram, at_, std::min(text_.size(), at_ + kMaxSearch)))
     find(gram, at_ > kMaxSearch ? at_ - kMaxSearch : 0, at_);
 }
 
-// Looks for `gram` in the text, with its last token in [from, to).
+// Looks in the text for an occurrence of `gram` whose last token is in [from, to).
 bool PredictedText::find(std::span<const TokenId> gram, size_t from, size_t to) {
   const size_t bucket = bucket_of(gram);
   const auto end = ends_.begin() + first_[bucket + 1];

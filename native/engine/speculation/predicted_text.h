@@ -13,7 +13,7 @@ namespace monolith {
 
 class PredictedText {
  public:
-  // Number of the output's last tokens that are searched for in the text after the output has diverged from it.
+  // After the output has diverged from the text, this number of its last tokens is searched for in the text.
   static constexpr size_t kGram = 3;
   // Maximum number of tokens to search in each direction from the position where the output diverged.
   static constexpr size_t kMaxSearch = size_t{1} << 13;
@@ -35,8 +35,8 @@ class PredictedText {
 
   std::span<const TokenId> text_;
   std::vector<uint64_t> matched_;  // One bit per token of the text.
-  // Where each sequence of kGram tokens ends. Bucket i of the hash table is ends_[first_[i] .. first_[i + 1]),
-  // ascending.
+  // The positions in the text at which each sequence of kGram tokens ends. Bucket i of the hash table is
+  // ends_[first_[i] .. first_[i + 1]), ascending.
   std::vector<uint32_t> first_, ends_;
   size_t at_ = 0;        // Index of the next token of the text, or of the token where the output diverged.
   bool follows_ = true;  // The output is expected to start with the text.

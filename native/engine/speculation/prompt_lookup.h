@@ -25,7 +25,8 @@ class PromptLookup {
     int length = 0;  // Number of equal tokens before `next`: kGram to kLongestMatch, or 0 if there is no match.
     int next = 0;    // Index of the token that followed the match.
   };
-  // `tokens`: the tokens of the last call, followed by any number of new tokens. O(new tokens).
+  // `tokens`: the tokens passed in the previous call, followed by any number of new tokens. Takes time proportional to
+  // the number of new tokens.
   Match find(std::span<const TokenId> tokens);
   // Copies the tokens that followed the match to `out`. If the text ends before `out` is full, the copied tokens are
   // repeated.

@@ -7,7 +7,8 @@ namespace monolith {
 void AcceptanceModel::note(int decodes, int drafts, double ms) {
   double& base = base_ms_[index(decodes)];
   if (drafts == 0) {
-    // Adapts slowly to slower samples, which other processes may have caused, and quickly to faster ones.
+    // A running average that adapts slowly to samples that are slower than the average, because other processes may
+    // have caused the delay, and quickly to faster samples.
     average(base, ms, ms < base ? 0.4 : 0.1);
     since_plain_ = 0;
     return;
@@ -19,7 +20,7 @@ void AcceptanceModel::note(int decodes, int drafts, double ms) {
     since_plain_ = kPlainEvery;
     return;
   }
-  // Clamped because a draft token cannot cost more than a whole step.
+  // The value is clamped, because a draft token cannot cost more than a whole step.
   average(row_ms_, std::clamp((ms - base) / drafts, 1e-6, base), 0.1);
 }
 

@@ -102,7 +102,8 @@ void SpeculativeDecoder::record_acceptance(Sequence& sequence, int n_drafts, int
   sequence.drafts->record_acceptance(n_accepted, next_rejected);
   EngineCounters::add(counters_.accepted_draft_tokens, static_cast<uint64_t>(n_accepted));
   if (!sequence.drafts->drafted()) return;
-  // An accepted draft token saves its sequence's share of a step, and each draft token has cost one row.
+  // Each accepted draft token saves its sequence's share of a step. Each draft token, accepted or not, costs the time
+  // of one row.
   draft_budget_.earn(n_accepted * acceptance_model_.base_ms(n_decodes_) / n_decodes_ -
                      n_drafts * acceptance_model_.row_ms());
   draft_budget_.record_acceptance(n_accepted, next_rejected);

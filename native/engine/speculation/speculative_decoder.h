@@ -24,7 +24,7 @@ class SpeculativeDecoder {
                      EngineCounters& counters, Model& model, Model* draft, int n_vocab);
 
   // Hidden-state ranges that the step feeds to the MTP layers or EAGLE-3 head. Must be called after all draft tokens
-  // have been added. Empty if neither is used.
+  // have been added. Empty if the decoder uses neither.
   std::span<const HiddenRange> feed(const StepPlan& plan) {
     return own_ ? own_->feed(plan) : std::span<const HiddenRange>();
   }

@@ -11,7 +11,8 @@
 
 namespace monolith {
 
-// Sizes, in bytes, of the data that a prefix-cache node can refer to. 0 = the model stores no such data.
+// Sizes in bytes of the kinds of data to which a prefix-cache node can refer. 0 = the model stores no data of this
+// kind.
 struct PageSizes {
   size_t full = 0;      // Page group of layers without a sliding window.
   size_t window = 0;    // Page group of layers with a sliding window.
@@ -23,10 +24,10 @@ class PageCopier {
   explicit PageCopier(Model& model);
 
   const PageSizes& sizes() const { return sizes_; }
-  // Copies a page group, given its first page, to or from PageSizes::full or PageSizes::window bytes.
+  // Copies a page group, given its first page, to or from a buffer of PageSizes::full or PageSizes::window bytes.
   void read_group(const PagePool& pool, PageId first, std::byte* to);
   void write_group(const PagePool& pool, PageId first, const std::byte* from);
-  // Copies the state in a slot to or from PageSizes::snapshot bytes.
+  // Copies the state in a slot to or from a buffer of PageSizes::snapshot bytes.
   void read_slot(SlotId slot, std::byte* to);
   void write_slot(SlotId slot, const std::byte* from);
 

@@ -37,7 +37,7 @@ class PageExporter {
 
   bool pending() const { return !jobs_.empty(); }
   uint64_t n_pending() const { return n_pending_pages_; }  // Pages of sequences whose export is not complete.
-  // Copies one page with its snapshot. May throw std::bad_alloc; the page is then skipped.
+  // Copies one page with its snapshot. May throw std::bad_alloc, in which case the page is skipped.
   void advance();
   uint64_t n_exported() const { return n_exported_; }  // Pages exported since start.
   uint64_t n_skipped() const { return n_skipped_; }    // Pages skipped since start.

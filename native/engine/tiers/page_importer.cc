@@ -12,7 +12,8 @@ PageKeys keys_of(const PageText& text, int index, uint64_t seed) {
   return page_keys(text.tokens, text.spans, index * kPageTokens, seed, text.adapter);
 }
 
-// Full pages of the prompt. The last token is always computed, because its logits are needed.
+// Returns the number of full pages in the prompt without its last token, which is always computed because its logits
+// are needed.
 int full_pages(const PageText& text) { return std::max(static_cast<int>(text.tokens.size()) - 1, 0) / kPageTokens; }
 
 }  // namespace
@@ -90,8 +91,8 @@ int64_t PageImporter::max_held() const {
   return std::max<int64_t>(cache_.pool().size() / (4 * cache_.layout().tables()), 1);
 }
 
-// Writes the missing parts of one page. Returns false if there is no room, or if the page does not follow the pages
-// that the import holds.
+// Writes the missing parts of one page. Returns false if there is no free page for it, or if it does not directly
+// follow the pages that the import holds.
 bool PageImporter::write_page(Open& import, const ImportedPage& page, int64_t n_running) {
   KvState& kv = import.kv;
   if (page.index > kv.n_indexed() || page.index >= full_pages(import.text)) return false;
@@ -151,7 +152,7 @@ void PageImporter::add_window(Open& import, const ImportedPage& page) {
   kv.window_pages.set(index, window, cache_.pool());
 }
 
-// An imported snapshot replaces only unused snapshots, and running sequences keep a slot.
+// An imported snapshot may replace only unused snapshots, and at least one slot must remain for running sequences.
 void PageImporter::add_snapshot(const Open& import, const ImportedPage& page) {
   StateSlots& slots = cache_.slots();
   const NodeId node = import.kv.nodes[static_cast<size_t>(page.index)];

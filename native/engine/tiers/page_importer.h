@@ -49,12 +49,12 @@ class PageImporter {
   static constexpr size_t kMaxPinned = 1024;  // Maximum number of open pinned imports.
   static constexpr std::chrono::seconds kMaxHold{60};
 
-  // `note_added` is called with the organization after pages were added to its part of the cache.
+  // `note_added` is called with an organization after pages have been added to the organization's part of the cache.
   PageImporter(PrefixCache& cache, PageCopier& pages, std::function<void(uint64_t)> note_added)
       : cache_(cache), pages_(pages), note_added_(std::move(note_added)) {}
 
-  // Opens an import and replies which leading pages of the prompt are in the pool. An import above the limits is
-  // rejected.
+  // Opens an import. The reply lists the leading pages of the prompt that are in the pool. An import above the limits
+  // is rejected.
   void open(PageImport import, const std::shared_ptr<TierOutbox>& outbox, Clock::time_point now);
   // Adds pages, in ascending order without gaps after the leading pages in the pool. Always replies to `outbox`: with
   // the number of pages once they have been written, or with zero if the import is no longer open.

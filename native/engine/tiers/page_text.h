@@ -1,6 +1,6 @@
-// The content of a run of positions, independent of the process: token ids, and for the rows of embedding spans the
-// 128-bit hash of the span's content. Storage tiers derive their keys from it, because the prefix cache's own keys are
-// seeded at random.
+// The content of a run of positions in a form that is the same in every process: the token ids and, for the rows of
+// embedding spans, the 128-bit hash of the span's content. Storage tiers derive their keys from it, because the prefix
+// cache's own keys are seeded at random.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace monolith {
 
 struct PageText {
   std::vector<TokenId> tokens;
-  // Without embeddings: only position, length, hash and attention kind. A span may extend beyond the last token.
+  // The spans have no embeddings, only position, length, hash and attention kind. A span may extend beyond the last
+  // token.
   std::vector<InputSpan> spans;
   ContentHash adapter = {};  // Hash of the LoRA adapter that the pages are computed with; 0 = no adapter.
 

@@ -7,11 +7,12 @@
 namespace monolith {
 namespace {
 
-// Shares of a step's duration that copies may take while sequences decode, and the time limit of one call when no
+// The shares of a step's duration that copies may take while sequences decode, and the time limit of one call while no
 // sequence decodes.
 constexpr int kImportShare = 20, kExportShare = 50;  // One part in this many.
 constexpr std::chrono::milliseconds kAlone{10};
-// After this many consecutive plans that lacked pages and had no running sequence, pinned pages become evictable.
+// Pinned pages become evictable after this many consecutive plans in which pages were lacking and no sequence was
+// running.
 constexpr int kMaxStalledPlans = 4;
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The engine's side of a storage tier under the page pool: exports finished sequences' pages and imports pages for new
-// prompts, in the time that steps leave. The consumer is responsible for the store itself, its keys and its encryption
-// (docs/internals/kv-tiers.md). Engine thread only.
+// prompts, in short slices of time between steps. The consumer is responsible for the store itself, its keys and its
+// encryption (docs/internals/kv-tiers.md). Engine thread only.
 #pragma once
 
 #include <memory>
@@ -53,11 +53,11 @@ class PageTier {
   // Drops the holds of imports if the step being planned could need their pages. Called before a step is planned.
   void yield_before_step();
   // Drops the holds of unpinned imports if the step that was just planned omits sequences for lack of pages. Also drops
-  // the holds of pinned imports if several consecutive plans lacked pages and had no running sequence.
+  // the holds of pinned imports if in several consecutive plans, pages were lacking and no sequence was running.
   void yield_after_plan();
   bool pending() const { return exporter_.pending() || importer_.pending(); }
-  // Copies pages. `step`: duration of the last step; while sequences decode, the copies take a small share of it.
-  // Returns true if anything was copied.
+  // Copies pages. `step`: the duration of the last step. While sequences decode, the copies may take a small share of
+  // that duration. Returns true if anything was copied.
   bool advance(Clock::duration step, bool decoding);
   // True if the scheduler and the open imports account for all references to pages.
   bool consistent() const;

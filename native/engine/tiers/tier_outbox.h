@@ -1,8 +1,8 @@
 // The engine's messages to its storage tier: exported pages and replies to imports. The engine thread fills it, and the
 // tier's thread empties it.
 //
-// The bytes of exported pages are bounded. They count until the consumer acknowledges them, so that the bound covers
-// everything between the pool and the disk.
+// The bytes of exported pages are bounded. They count towards the bound until the consumer acknowledges them, so that
+// the bound covers everything between the pool and the disk.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace monolith {
 // One full page of a sequence. `bytes` contains, one after another, the page group of layers without a sliding window,
 // the page group of layers with one, and the recurrent state. The size of a missing part is 0.
 struct ExportedPage {
-  int index = 0;          // The page holds positions index * kPageTokens ff. of the sequence.
+  int index = 0;          // The page starts at position index * kPageTokens of the sequence.
   bool has_full = false;  // Also true for models that store nothing outside of windows, with full_bytes = 0.
   size_t full_bytes = 0, window_bytes = 0, snapshot_bytes = 0;
   std::unique_ptr<std::byte[]> bytes;
@@ -39,8 +39,8 @@ struct PageExport {
   bool is_last = false;
 };
 
-// Reply to an import. With `opened`, it lists the leading pages of the prompt that are in the pool; otherwise, it
-// reports how many pages were written.
+// Reply to an import. If `opened` is set, the reply lists the leading pages of the prompt that are in the pool;
+// otherwise, it reports how many pages have been written.
 struct ImportReply {
   static constexpr uint8_t kHasPage = 1, kHasWindow = 2, kHasSnapshot = 4;
 

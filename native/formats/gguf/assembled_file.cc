@@ -22,8 +22,8 @@ void append_text(std::vector<std::byte>& out, std::string_view text) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-// Returns the type in which to store a matrix if `type` was requested. `decides`: the matrix is the embedding table or
-// the output matrix, which affect the logits directly.
+// Returns the type in which a matrix is stored if the user has requested `type`. `decides`: the matrix is the embedding
+// table or the output matrix, which affect the logits directly.
 TensorType stored_as(TensorType type, bool decides, int64_t cols) {
   if (decides && type == TensorType::kQ4_0) return TensorType::kQ8_0;
   if (decides && type == TensorType::kQ4_K) type = TensorType::kQ6_K;

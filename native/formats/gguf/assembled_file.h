@@ -16,7 +16,7 @@ class AssembledFile {
  public:
   AssembledFile();
 
-  // The following functions add metadata. If a key is added twice, the first value is kept.
+  // The functions below add metadata. If a key is added twice, the first value is kept.
   void string(std::string_view key, std::string_view value);
   void boolean(std::string_view key, bool value);
   void integer(std::string_view key, uint64_t value);  // Stored as uint32 if the value fits, otherwise as uint64.
@@ -32,7 +32,7 @@ class AssembledFile {
   // files that were read, such as config.json.
   void own(std::vector<MappedFile> files, size_t other_bytes);
 
-  // The following functions add tensors. build() fails if a name is added twice. `shape` has 1 to 4 dimensions, the row
+  // The functions below add tensors. build() fails if a name is added twice. `shape` has 1 to 4 dimensions, the row
   // length first.
   void tensor(std::string_view name, const std::vector<int64_t>& shape, TensorType type,
               std::span<const std::byte> data);
@@ -47,10 +47,10 @@ class AssembledFile {
 
   // Sets up `file` so that its float matrices are converted to `type` as they are read, using `threads` threads.
   // Matrices of other types, norms, biases, MoE routers and matrices whose rows do not divide into whole blocks stay
-  // unchanged. The embedding table and the output matrix become Q8_0 instead of Q4_0, and Q6_K instead of Q4_K: they
-  // affect the logits directly, so rounding does the most harm there. Matrices whose rows divide into Q8_0 blocks but
-  // not into Q4_K or Q6_K blocks become Q8_0. With kF8E4M3, the file's tensors stay floats, and the backend converts
-  // them to FP8.
+  // unchanged. The embedding table and the output matrix become Q8_0 instead of Q4_0, and Q6_K instead of Q4_K: these
+  // two affect the logits directly, so rounding errors in them do the most harm. Matrices whose rows divide into Q8_0
+  // blocks but not into Q4_K or Q6_K blocks become Q8_0. With kF8E4M3, the file's tensors stay floats, and the backend
+  // converts them to FP8.
   static void quantize(GgufFile& file, TensorType type, int threads);
 
  private:

@@ -24,14 +24,14 @@ uint32_t load32(Bytes at) {
   return bits;
 }
 
-// Expands eight 2-bit digits to one byte each.
+// Expands eight 2-bit digits into eight bytes.
 uint64_t spread_pairs(uint16_t point) {
   uint64_t bits = point;
   bits = (bits | bits << 24) & 0x000000ff000000ffu;
   bits = (bits | bits << 12) & 0x000f000f000f000fu;
   return (bits | bits << 6) & 0x0303030303030303u;
 }
-// Expands four 3-bit digits to one byte each.
+// Expands four 3-bit digits into four bytes.
 uint32_t spread_triples(uint16_t point) {
   uint32_t bits = point;
   bits = (bits | bits << 10) & 0x003f003fu;
@@ -173,7 +173,7 @@ void decode_expanded(Bytes block, float* out) {
   const float d = half_to_float(expanded.d);
   for (int i = 0; i < 256; ++i) {
     const uint8_t number = expanded.numbers[i / 32], code = expanded.codes[i];
-    // Each entry of `numbers` holds two values of s, one for each half of the 32 values to which the entry applies.
+    // Each entry of `numbers` applies to 32 values and holds two values of s, one for each half of them.
     const float of_pair = d * static_cast<float>(odd(number >> (i / 16 % 2 * 4) & 15));
     switch (T) {
       case TensorType::kTQ1_0:

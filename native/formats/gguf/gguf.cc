@@ -139,8 +139,8 @@ void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, b
     if (const MappedFile* const file = file_of(part)) file->give_back(part, cached_too);
   };
   if (tensor.source == nullptr) return give(tensor.data.subspan(offset, size));
-  // Any row may use any part of the source's ranges, so the pages are released only together with the tensor's last
-  // bytes.
+  // Any row may use any part of the source's ranges, so the pages are released only when the tensor's last bytes are
+  // released.
   if (offset + size == tensor.bytes())
     for (const auto part : tensor.source->places()) give(part);
 }

@@ -35,7 +35,7 @@ class MappedFile {
   // from the system's page cache, unless another process has mapped them. Released pages are loaded again on the next
   // read.
   void give_back(std::span<const std::byte> bytes, bool cached_too) const;
-  // Starts reading these bytes into the page cache, without waiting for them. For small, scattered ranges.
+  // Starts reading these bytes into the page cache, without waiting for them. Intended for small, scattered ranges.
   void will_need(std::span<const std::byte> bytes) const;
   // Reads these bytes into the page cache and maps their pages, so that using them causes no page fault. Before Linux
   // 5.14, it only starts reading them.
@@ -67,7 +67,7 @@ enum class GgufValueType : uint32_t {
 // One metadata value, stored as a view into the file. Numbers are decoded when requested.
 struct GgufValue {
   GgufValueType type;
-  GgufValueType element_type;  // For arrays. The parser rejects nested arrays.
+  GgufValueType element_type;  // Used only for arrays. The parser rejects nested arrays.
   uint64_t count;              // Array length; 1 for other types.
   // The bytes of the scalar, of the string without its length, or of the array's elements.
   std::span<const std::byte> payload;
@@ -97,8 +97,8 @@ class GgufFile {
   // error names it.
   static Result<std::unique_ptr<const GgufFile>> open(const std::string& path);
   static Result<std::unique_ptr<GgufFile>> open_for_change(const std::string& path);  // For AssembledFile::quantize.
-  // Parses the bytes of one whole file, for tests and fuzzing. The bytes must outlive the result. Tensor data is only
-  // as aligned as `bytes` is.
+  // Parses the bytes of one whole file, for tests and fuzzing. The bytes must outlive the result. The alignment of the
+  // tensor data depends on that of `bytes`.
   static Result<std::unique_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
 
   // Metadata getters. For a missing key, they return nullopt. For a key with another type, they return an Error that
@@ -123,7 +123,7 @@ class GgufFile {
   // Notifies the operating system that these bytes will not be read again soon, so that it may reclaim their pages.
   // With `cached_too`, the pages are also dropped from the page cache.
   void give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too = false) const;
-  // MappedFile's functions. They do nothing for bytes that are not in a mapped file.
+  // Call the MappedFile functions of the same names. They do nothing for bytes that are not in a mapped file.
   void will_need(std::span<const std::byte> bytes) const;
   void populate(std::span<const std::byte> bytes) const;
   bool is_mapped() const { return !files_.empty(); }
@@ -152,8 +152,8 @@ class GgufFile {
   int threads_ = 1;  // Number of threads that produce the bytes of tensors with a source.
   std::span<const std::byte> bytes_;
   size_t alignment_ = 32;
-  std::vector<std::pair<std::string_view, GgufValue>> metadata_;  // In file order.
-  std::vector<GgufTensor> tensors_;                               // In file order.
+  std::vector<std::pair<std::string_view, GgufValue>> metadata_;  // In the order of the file.
+  std::vector<GgufTensor> tensors_;                               // In the order of the file.
   std::vector<uint32_t> metadata_by_name_, tensors_by_name_;      // Indices sorted by name, for binary search.
 };
 

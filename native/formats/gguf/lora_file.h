@@ -27,8 +27,8 @@ struct LoraPair {
   LoraFactor a;                // Shape [rank][cols].
   LoraFactor b;                // Shape [rows][rank].
   float factor = 1.0f;         // Scale of B * A: alpha / rank, alpha / sqrt(rank) (rsLoRA), or 1 without alpha.
-  // If positive, read_b() must reorder the rows of B: they form this many heads, and the file stores the even rows of
-  // each head before the odd rows. `rows` is a multiple of 2 * heads. 0 = the rows are already in GGUF order.
+  // If positive, the rows of B form this many heads, and the file stores the even rows of each head before the odd
+  // rows, so read_b() must reorder them. `rows` is a multiple of 2 * heads. 0 = the rows are already in GGUF order.
   int heads = 0;
 
   // Return the values of A and B, without `factor`. Errors: kInvalidFile if a value is not finite.

@@ -50,8 +50,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int code = errno;
   if (data != MAP_FAILED) {
-    // The loader reads tensors from start to end. Without this hint, the kernel reads as many bytes before an address
-    // as after it.
+    // The loader reads tensors from start to end. Without this hint, the kernel would read as many bytes before a
+    // faulting address as after it.
     madvise(data, size, MADV_SEQUENTIAL);
     return MappedFile(fd, static_cast<const std::byte*>(data), size);
   }
@@ -73,7 +73,7 @@ void MappedFile::give_back(std::span<const std::byte> bytes, bool cached_too) co
 void MappedFile::will_need(std::span<const std::byte> bytes) const {
 #if defined(POSIX_FADV_WILLNEED)
   // The kernel ignores the part of a request that exceeds the device's read-ahead size or request size. On nearly all
-  // devices, both are at least this large.
+  // devices, both limits are at least this large.
   constexpr size_t kCallBytes = size_t{128} << 10;
   for (size_t at = 0; at < bytes.size(); at += kCallBytes) {
     const auto part = bytes.subspan(at, std::min(kCallBytes, bytes.size() - at));

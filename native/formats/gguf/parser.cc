@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little,
               "GGUF data is read in place, which requires a little-endian machine");
 static_assert(sizeof(size_t) == 8, "files larger than 4 GiB are mapped whole, which requires a 64-bit machine");
 
-// Version 2 has the same layout; version 3 only added big-endian files.
+// Versions 2 and 3 have the same layout; version 3 only added support for big-endian files.
 constexpr uint32_t kOldestVersion = 2, kVersion = 3;
 constexpr size_t kMaxKeyBytes = 65535;       // The limit in the GGUF specification.
 constexpr size_t kMaxTensorNameBytes = 256;  // The specification says 64, but some converters write longer names.
@@ -34,8 +34,8 @@ bool is_plain(std::string_view text) {
 
 std::string number(uint64_t n) { return std::to_string(n); }
 
-// Names the likely format of a file that does not start with "GGUF", because users often pass model files in other
-// formats.
+// Returns the likely format of a file that does not start with "GGUF", for the error message, because users often pass
+// model files in other formats.
 std::string_view draft_format(std::string_view head) {
   if (head.starts_with("version https://git-lfs")) return " (a Git LFS pointer; fetch the actual file)";
   for (std::string_view magic : {"lmgg", "fmgg", "tjgg", "algg"})
@@ -260,7 +260,8 @@ Status GgufParser::check_general() {
 }
 
 Status GgufParser::parse_tensors() {
-  // Stricter than the check on the header, because the metadata has been read by now and fewer bytes remain.
+  // This check is stricter than the one on the header, because the metadata has been read by now and fewer bytes
+  // remain.
   if (n_tensors_ > remaining() / kMinTensorBytes)
     return truncated("the tensor table, which claims " + number(n_tensors_) + " tensors");
   file_->tensors_.reserve(n_tensors_);

@@ -1,4 +1,4 @@
-// Quantizes values to the types that a model can be converted to at load time. Each value is rounded to the nearest
+// Quantizes values to the types to which a model can be converted at load time. Each value is rounded to the nearest
 // value that its block's scale allows. dequantize() is the inverse. Pure functions that may be called from any thread.
 #pragma once
 
@@ -15,7 +15,8 @@ bool can_quantize(TensorType type);
 // non-finite values.
 void quantize(TensorType type, const float* values, int64_t count, void* out);
 
-// Values per block of the K-quant types, whose sub-blocks have their own quantized scales.
+// The number of values per block of the K-quant types. A block consists of sub-blocks that have their own quantized
+// scales.
 inline constexpr int kSuperBlock = 256;
 
 // Quantize one block of kSuperBlock values to 144 bytes (Q4_K) or 210 bytes (Q6_K). Private to this directory.

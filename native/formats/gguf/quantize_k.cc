@@ -21,7 +21,7 @@ constexpr float kRounder = 12582912.0f;
 
 float rounded(float value) { return (value + kRounder) - kRounder; }
 
-// Like rounded(), but also safe for NaN and out-of-range numbers, for which it returns an arbitrary integer.
+// Like rounded(), but also accepts NaN and out-of-range numbers, for which it returns an arbitrary integer.
 int32_t nearest(float value) { return (std::bit_cast<int32_t>(value + kRounder) & 0x7fffff) - 0x400000; }
 
 float least(float a, float b) { return a < b ? a : b; }
@@ -239,7 +239,7 @@ void store_q4_k(const float* values, uint8_t* out) {
     packed[p + 4] = static_cast<uint8_t>(minimums[p] | minimums[p + 4] >> 4 << 6);
     packed[p + 8] = static_cast<uint8_t>((scales[p + 4] & 15) | (minimums[p + 4] & 15) << 4);
   }
-  // Computes the codes again with the scales as stored, which are rounded.
+  // Recomputes the codes with the scales as they are stored, that is, after rounding.
   const float d = half_to_float(float_to_half(top_scale / 63.0f));
   const float d_minimum = half_to_float(float_to_half(top_minimum / 63.0f));
   uint8_t numbers[kSuperBlock];

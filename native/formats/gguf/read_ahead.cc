@@ -11,7 +11,8 @@
 namespace monolith {
 namespace {
 
-// Bytes per system call: enough for the kernel to read in large requests. The destructor waits for one call.
+// Bytes per system call. Large enough for the kernel to read in large requests, but not larger, because the destructor
+// waits for one call.
 constexpr size_t kCallBytes = size_t{2} << 20;
 
 }  // namespace
@@ -33,7 +34,7 @@ ReadAhead::ReadAhead(const GgufFile& file, std::vector<Piece> pieces, size_t win
       run();
     });
   } catch (const std::system_error&) {
-    // Without the thread, the file is read on demand.
+    // If the thread cannot be started, the file is read on demand.
   }
 }
 

@@ -33,15 +33,15 @@ class ReadAhead {
 
   // Called by the loader when it starts to use piece `piece`: the thread may now read `window` bytes beyond its end.
   void use(size_t piece);
-  // Called by the loader before it releases the pages of `piece`, which the thread then no longer maps. Waits for at
-  // most one system call.
+  // Called by the loader before it releases the pages of `piece`. From then on, the thread does not map these pages any
+  // more. Waits for at most one system call.
   void finish(size_t piece);
-  // Bytes that the thread has read. For tests.
+  // Returns the number of bytes that the thread has read. For tests.
   size_t bytes_read() const { return read_.load(std::memory_order_relaxed); }
 
  private:
   void run();
-  // Waits until the loader has come close enough to read at `position`, which belongs to `piece`.
+  // Waits until the loader is close enough to `position`, which belongs to `piece`, for the thread to read there.
   enum class Turn { kRead, kSkip, kStop };
   Turn await_turn(size_t piece, size_t position);
   void end_turn();

@@ -71,7 +71,7 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   return {};
 }
 
-// Adds the tensors of one part. Of the part's metadata, only the part number is used.
+// Adds the tensors of one part. The part's other metadata is ignored, except for the part number.
 Status SplitFile::add(const std::string& path, uint64_t number, uint64_t count, GgufFile& first) {
   Result<MappedFile> mapped = MappedFile::open(path);
   if (!mapped) return Error{mapped.error().code, part_of(number, count) + " cannot be read: " + mapped.error().message};

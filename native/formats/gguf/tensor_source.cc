@@ -12,8 +12,8 @@
 namespace monolith {
 namespace {
 
-// Number of values that a RowMaker produces per call, rounded down to whole rows, but at least one row. Large calls
-// amortize the cost of makers that read a whole matrix no matter how few rows are requested.
+// Number of values that a RowMaker produces per call, rounded down to whole rows, but at least one row. Some makers
+// read a whole matrix even if only a few rows are requested; large calls amortize this cost.
 constexpr int64_t kValuesAtOnce = 1 << 18;
 
 // Minimum number of values per thread; with fewer values, starting a thread costs more than it saves.

@@ -24,7 +24,7 @@ class RowMaker {
   virtual TensorType exact_type() const { return TensorType::kF32; }
   // Writes rows [first, first + count) as floats.
   virtual void make(int64_t first, int64_t count, float* out) const = 0;
-  // Writes the same rows as exact_type(), without loss. Must be overridden if exact_type() is a block type.
+  // Writes the same rows in the type exact_type(), without loss. Must be overridden if exact_type() is a block type.
   virtual void store(int64_t first, int64_t count, std::byte* out) const;
   // Appends the file ranges that contain the rows' data.
   virtual void add_slots(std::vector<std::span<const std::byte>>& places) const = 0;
@@ -64,7 +64,7 @@ struct TensorSource {
 // floats, quantize() supports `type` and the row length is a multiple of the block size.
 bool can_store(const TensorSource& source, TensorType type);
 
-// Writes rows [first, first + count) as `type` to `out`, using up to `threads` threads.
+// Converts rows [first, first + count) to `type` and writes them to `out`, using up to `threads` threads.
 void read_rows(const TensorSource& source, TensorType type, int64_t first, int64_t count, int threads, std::byte* out);
 
 }  // namespace monolith

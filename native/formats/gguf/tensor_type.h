@@ -82,8 +82,8 @@ inline const TensorTypeTraits& traits_of(TensorType type) {
 // floats.
 inline bool is_float(TensorType type) { return traits_of(type).block_values == 1 || type == TensorType::kF8Scaled; }
 
-// Returns the GGUF specification's name for a type number, or "unknown". Also covers types that the engine does not
-// support. For use in messages; the returned view points to static storage.
+// Returns the GGUF specification's name for a type number, or "unknown". Types that the engine does not support have
+// names too. For use in messages; the returned view points to static storage.
 std::string_view tensor_type_name(uint32_t type);
 
 // Decodes `count` values (a multiple of block_values) of `type` from `data` to `out`, exactly as the format defines.

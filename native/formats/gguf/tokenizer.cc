@@ -64,7 +64,7 @@ Status read_kinds(const GgufFile& file, TokenizerSpec& spec) {
   if (!*types) return {};
   std::vector<TokenKind>& kinds = spec.kinds.emplace();
   kinds.reserve((*types)->size());
-  // 0 means "undefined", and unknown types are treated the same way. Such tokens do not represent text.
+  // Token type 0 means "undefined", and unknown types are treated in the same way: such tokens do not represent text.
   for (const int64_t type : **types)
     kinds.push_back(type >= 1 && type <= 6 ? static_cast<TokenKind>(type) : TokenKind::kUnused);
   return {};

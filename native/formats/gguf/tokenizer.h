@@ -35,7 +35,7 @@ inline constexpr std::string_view kMaxWordCharsKey = "tokenizer.monolith.max_wor
 // Whether the tokens of a pair's second text, and the separator after it, have token type 1.
 inline constexpr std::string_view kPairTypesKey = "tokenizer.monolith.pair_types";
 
-// The misspelling is part of the GGUF format.
+// The key's misspelling is part of the GGUF format.
 inline constexpr std::string_view kSeparatorKey = "tokenizer.ggml.seperator_token_id";
 
 // Reads the tokenizer's description from `file`; the result points into `file`. Errors: kInvalidFile if the file has no

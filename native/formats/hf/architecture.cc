@@ -16,7 +16,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "Qwen2MoeForCausalLM", .gguf = "qwen2moe"},
     {.name = "Qwen3ForCausalLM", .gguf = "qwen3"},
     {.name = "Qwen3MoeForCausalLM", .gguf = "qwen3moe"},
-    // As with all classes named ForConditionalGeneration, this entry covers only the class's text model.
+    // As with all classes named ForConditionalGeneration, this entry covers only the text model of the class.
     {.name = "Qwen2VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen2_5_VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen3VLForConditionalGeneration", .gguf = "qwen3vl"},
@@ -334,7 +334,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "SeedOssForCausalLM", .gguf = "seed_oss", .second_norm = kPostNorm},
     {.name = "Ernie4_5ForCausalLM", .gguf = "ernie4_5", .rms_eps = 1e-5},
     {.name = "Ernie4_5_ForCausalLM", .gguf = "ernie4_5", .rms_eps = 1e-5},
-    // EAGLE-3 heads as written by EAGLE itself, SpecForge, Model Optimizer and vLLM's speculators.
+    // EAGLE-3 heads in the formats written by EAGLE itself, SpecForge, Model Optimizer and vLLM's speculators.
     {.name = "LlamaForCausalLMEagle3", .gguf = "eagle3", .family = Family::kEagle, .interleaves_heads = true},
     {.name = "Eagle3LlamaForCausalLM", .gguf = "eagle3", .family = Family::kEagle, .interleaves_heads = true},
     {.name = "Eagle3DraftModel", .gguf = "eagle3", .family = Family::kEagle, .interleaves_heads = true},

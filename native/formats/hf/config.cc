@@ -50,7 +50,7 @@ bool is_variant(const JsonValue& config, Variant variant) {
   return false;
 }
 
-// Multimodal classes that can contain different text models. The model type in the text section determines the
+// Multimodal classes that can contain one of several text models. The model type in the text section determines the
 // architecture.
 constexpr std::string_view kAroundText[] = {"Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration",
                                             "LlavaForConditionalGeneration",    "LlavaNextForConditionalGeneration",
@@ -95,7 +95,7 @@ void check_activation(Translation& t) {
   };
   switch (t.architecture().activation) {
     case Activation::kSilu: return expect("silu", "swish");
-    // The first Gemma checkpoints specify "gelu" although they use its tanh approximation.
+    // The first Gemma checkpoints specify "gelu", although the models use the tanh approximation of GELU.
     case Activation::kGelu: return expect("gelu_pytorch_tanh", "gelu");
     case Activation::kReluSquared: return expect("relu2", "relu_squared");
     case Activation::kXielu: return expect("xielu", "xielu");
@@ -216,8 +216,8 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
         t.find("use_bidirectional_attention").unsupported("is not true: this class is supported only as an encoder"));
   if (const std::string_view gguf = (*architecture)->gguf;
       gguf == "gemma2" || gguf == "gemma3" || gguf == "gemma-embedding") {
-    // Attention scores are scaled by head_dim ^ -1/2. The exception is the largest model of each generation, which GGUF
-    // readers recognize by its number of layers.
+    // Attention scores are scaled by head_dim ^ -1/2. The largest model of each generation is an exception; GGUF
+    // readers recognize it by its number of layers.
     const double scaled = t.number("query_pre_attn_scalar", static_cast<double>(head_dim));
     const bool largest = result.layers == 46 || result.layers == 62;
     const double expected =
@@ -225,7 +225,8 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
     if (scaled != expected)
       t.fail(t.find("query_pre_attn_scalar").unsupported("differs from the head size, which is not supported"));
   }
-  // Some config.json files omit this setting although the embeddings are tied, so the architecture's default applies.
+  // Some config.json files of models with tied embeddings omit this setting, so the architecture's default applies if
+  // it is missing.
   const JsonValue tied = t.first_of({"tie_word_embeddings", "tie_embedding"});
   result.tied = t.take(tied.boolean(), (*architecture)->tied) && (*architecture)->family != Family::kEagle;
   if (!t.status()) return t.status().error();

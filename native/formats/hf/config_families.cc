@@ -51,7 +51,7 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   return global_head_dim;
 }
 
-// Kimi Linear: layers that are not in this list (its layer numbers start at 1) are delta-net layers with the same
+// Kimi Linear: layers that are not in this list (in which layer numbers start at 1) are delta-net layers with the same
 // number of heads.
 void put_kimi_layers(Translation& t, const Config& config) {
   const JsonValue net = t.find("linear_attn_config"), list = net["full_attn_layers"];
@@ -218,7 +218,7 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   }
 }
 
-// Translates the settings of all other architectures, which belong to no family.
+// Translates the settings of all architectures that belong to no family.
 void translate_plain(Translation& t, Config& config) {
   const std::string_view gguf = t.architecture().gguf;
   const auto size = [&](std::string_view name, int64_t value) {
@@ -333,8 +333,8 @@ int64_t leading_layers(Translation& t, std::string_view list, std::string_view f
   return static_cast<int64_t>(count);
 }
 
-// Returns the number of positions per compressed block for each layer; 0 for layers without blocks. Checkpoints list
-// one number per layer, possibly including the MTP layers; newer files list one name per layer.
+// Returns the number of positions per compressed block for each layer; 0 for layers without blocks. Older checkpoints
+// list one number per layer, possibly including the MTP layers; newer ones list one name per layer.
 std::vector<int32_t> block_lengths(Translation& t, const Config& config) {
   const JsonValue ratios = t.find("compress_ratios"), list = ratios.exists() ? ratios : t.find("layer_types"),
                   rates = t.find("compress_rates");
@@ -392,8 +392,8 @@ void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   t.out().numbers(t.key("swiglu_clamp_shexp"), limits);
 }
 
-// EAGLE head: missing settings are taken from the target model, which is not known yet. The token map in the folder
-// stores token ID minus logit row for each logit.
+// EAGLE head: missing settings are taken from the target model, which is not known at this point. For each logit row,
+// the folder's token map stores the token ID minus the row number.
 void translate_eagle(Translation& t, const Config& config) {
   if (config.layers != 1)
     t.fail(t.find("num_hidden_layers").unsupported("is " + std::to_string(config.layers) + ", expected 1"));

@@ -77,7 +77,7 @@ void translate_nemotron(Translation& t, Config& config) {
 
 // Granite 4: each layer is either a state-space layer or an attention layer, followed by a feed-forward network.
 void translate_granite(Translation& t, Config& config, int64_t embedding) {
-  // Without routed experts, the shared expert is the whole feed-forward network.
+  // In a model without routed experts, the shared expert is the whole feed-forward network.
   if (t.integer("num_local_experts", 0) == 0)
     t.out().integer(t.key("feed_forward_length"), static_cast<uint64_t>(t.needed({"shared_intermediate_size"})));
   if (t.architecture().gguf != "granitehybrid") return;
@@ -136,7 +136,8 @@ void translate_mamba2(Translation& t, Config& config, int64_t embedding) {
   t.out().integer(t.key("feed_forward_length"), 0);
 }
 
-// LFM2: the actual feed-forward width may be a fraction of the width in the settings, rounded up to a multiple.
+// LFM2: the actual width of the feed-forward network may be a fraction of the width in the settings, rounded up to a
+// multiple of another setting.
 void translate_short_convolutions(Translation& t, Config& config) {
   const JsonValue list = t.find("layer_types");
   std::vector<LayerKind> kinds;
@@ -182,7 +183,7 @@ void translate_delta_nets(Translation& t, Config& config) {
   size("ssm.group_count", heads.key_heads);
   size("ssm.time_step_rank", heads.value_heads);
   size("ssm.inner_size", heads.value_dim * heads.value_heads);
-  // GGUF can express full attention only in every n-th layer.
+  // GGUF can express full attention only if it occurs in every n-th layer.
   constexpr int64_t kUsualInterval = 4;
   int64_t interval = t.integer("full_attention_interval", kUsualInterval);
   if (const JsonValue types = t.find("layer_types"); types.exists()) {

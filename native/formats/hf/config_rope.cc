@@ -95,8 +95,8 @@ void add_yarn(Translation& t, const JsonValue& rope) {
   add_yarn_scale(t, rope);
 }
 
-// RoPE rotates only the first `share` of a head's pairs, at the frequencies that follow from the full head width. The
-// factors of all other pairs are so large that these pairs effectively do not rotate.
+// RoPE rotates only the first pairs of a head, the fraction `share` of all pairs, at the frequencies that follow from
+// the full head width. The factors of all other pairs are so large that these pairs effectively do not rotate.
 void add_proportional_rope(Translation& t, double share, int64_t head_dim) {
   constexpr float kNever = 1e30f;
   if (head_dim < 2 || head_dim > 1 << 16)
@@ -159,8 +159,8 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   const int64_t dims = static_cast<int64_t>(static_cast<double>(head_dim) * share);
   t.out().integer(t.key("rope.dimension_count"), static_cast<uint64_t>(dims));
 
-  // "dynamic" scaling affects only positions beyond the context length for which the model was trained, and longer
-  // contexts are not served.
+  // "dynamic" scaling affects only positions beyond the context length for which the model was trained, and Monolith
+  // does not serve longer contexts.
   if (kind.empty() || kind == "default" || kind == "mrope" || kind == "dynamic") return;
   if (kind == "linear") {
     t.out().string(t.key("rope.scaling.type"), "linear");

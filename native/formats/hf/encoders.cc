@@ -103,7 +103,7 @@ EncoderTensors tensors_of(EncoderFamily family) {
   return {"encoder.layer.", kBertModel, kBertLayer, kBertRank};
 }
 
-// Tensors that an encoder does not use: heads that predict tokens, and a list of position numbers.
+// Tensors that encoders do not use: prediction heads for tokens, and a list of position numbers.
 constexpr std::string_view kUnused[] = {"cls.",
                                         "lm_head.",
                                         "decoder.",
@@ -232,7 +232,8 @@ class EncoderTranslator {
       }
       return stated - first_position_;
     }
-    // Nomic's code scales RoPE beyond this length depending on each text, which is not supported.
+    // For texts beyond this length, Nomic's code scales RoPE depending on the length of the text, which is not
+    // supported.
     return known_.family == EncoderFamily::kNomic ? std::min(stated, t_.integer("max_trained_positions", stated))
                                                   : stated;
   }
@@ -413,7 +414,7 @@ class EncoderTranslator {
     put_rows(block + "ffn_down_exps.weight", {n_ff_, embedding, experts_}, transposed_heads(rows, experts_, 0, n_ff_));
   }
 
-  // A reranker has one output without a label.
+  // A reranker has a single output, which has no label.
   void put_labels() {
     const JsonValue names = t_.find("id2label");
     if (labels_ < 2 || static_cast<int64_t>(names.members().size()) != labels_) return;

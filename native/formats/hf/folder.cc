@@ -76,7 +76,7 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
     if (!rows) return rows.error();
     table_rows = *rows;
     architecture = translated->architecture->gguf;
-    // An EAGLE head uses the tokens of its target model.
+    // An EAGLE head has no tokenizer, because it uses the tokens of its target model.
     has_tokenizer = translated->architecture->family != Family::kEagle;
   }
   size_t module_bytes = 0;

@@ -91,7 +91,7 @@ Result<std::optional<int64_t>> JsonValue::integer(int64_t low, int64_t high) con
   auto value = number();
   if (!value) return value.error();
   if (!*value) return std::optional<int64_t>();
-  // Compares as doubles, because converting an out-of-range double to an integer is undefined behavior.
+  // The range check compares doubles, because converting an out-of-range double to an integer is undefined behavior.
   if (**value != std::floor(**value) || **value < static_cast<double>(low) || **value > static_cast<double>(high))
     return invalid("is " + document_->text(id_).substr(0, 32) + ", expected an integer from " + std::to_string(low) +
                    " to " + std::to_string(high));

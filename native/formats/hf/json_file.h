@@ -71,7 +71,7 @@ class JsonFile {
   // Reads file `name` in `folder`. If the file is missing, returns a kIo error or, with `optional`, a document whose
   // root is absent. The root must be an object.
   static Result<JsonFile> read(const std::string& folder, const std::string& name, bool optional = false);
-  // The same for a file whose root may be any JSON value.
+  // Like read(), but the root may be any JSON value.
   static Result<JsonFile> read_any(const std::string& folder, const std::string& name, bool optional = false);
   JsonValue root() const { return {document_.get(), root_, name_}; }
   size_t bytes() const { return bytes_; }

@@ -108,8 +108,8 @@ Result<TensorType> factor_type(const Safetensor& tensor) {
 }
 
 // Whether GGUF files of this architecture interleave the rows of query and key heads, while Hugging Face checkpoints do
-// not. Several entries of architectures() may have the same GGUF name: hybrid models may share it with plain
-// transformers.
+// not. Several entries of architectures() may have the same GGUF name, because a hybrid model may share its name with a
+// plain transformer.
 Result<bool> interleaves_heads(const std::string& architecture) {
   std::optional<bool> interleaves;
   bool is_plain = false, is_unique = true;

@@ -13,7 +13,7 @@ namespace monolith::hf {
 // The properties of the base model that determine the tensor names and the order of rows in a PEFT folder.
 struct LoraBase {
   std::string architecture;              // The model's general.architecture.
-  std::vector<int> n_heads, n_kv_heads;  // Per layer.
+  std::vector<int> n_heads, n_kv_heads;  // One entry per layer.
 };
 
 // Maps module names to GGUF names and reorders the rows of query and key heads in the same way as open_folder(). Error

@@ -11,7 +11,8 @@ namespace {
 constexpr int64_t kMaxMtpLayers = 16;  // The same limit as in the model.
 constexpr std::string_view kLayers = "layers.";
 
-// Parses the name of a tensor in an MTP layer that follows the model's regular layers. The name may have any prefix.
+// Parses the name of a tensor in an MTP layer that follows the model's regular layers. Accepts any prefix before the
+// layer's part of the name.
 std::optional<DraftName> behind_name(std::string_view name, int64_t layers) {
   const size_t at = name.find(kLayers);
   if (at == std::string_view::npos || is_left_out(name)) return std::nullopt;

@@ -117,7 +117,7 @@ class Joiner {
     // Either the whole matrix has one scale, or each row or each block has its own.
     int64_t block_rows = rows, block_cols = cols;
     int64_t count = 1;
-    // The product cannot overflow, because it is limited by the number of bytes in the file.
+    // The product cannot overflow, because it is at most the number of bytes in the file.
     for (const int64_t length : scale->shape) count *= length;
     if (count != 1) {
       const bool by_row = scale->shape.back() == 1 && n == 2 && !sharded;
@@ -154,7 +154,7 @@ class Joiner {
 
   // DeepSeek V4 experts: two E2M1 codes per byte, low nibble first, and a power-of-two scale per 32 codes.
   Status join_mxfp4(Safetensor& codes, const std::string& stem) {
-    // The scales are named "weight_scale" in MiMo V2.5.
+    // In MiMo V2.5, the scales are named "weight_scale".
     const auto scales = need(stem + (find(stem + ".weight_scale") != nullptr ? ".weight_scale" : ".scale"), codes);
     if (!scales) return scales.error();
     if ((*scales)->type != "U8")
@@ -300,7 +300,7 @@ class Joiner {
     return {};
   }
 
-  // The table of group indices is dropped if the groups are consecutive ranges.
+  // The table of group indices is dropped if every group is a range of consecutive inputs.
   static Status add_groups(const Safetensor* groups, const Safetensor& words, IntegerMatrix& matrix) {
     if (groups == nullptr) {
       if (matrix.in % matrix.groups == 0) return {};

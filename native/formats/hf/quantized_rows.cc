@@ -51,8 +51,8 @@ class Fp8Rows final : public RowMaker {
   int64_t cols() const override { return cols_; }
   TensorType exact_type() const override { return type_; }
   TensorType float_type() const override { return float_type_; }
-  // The scale of a block that contains a NaN code is set to NaN. This does not change any result, because dot products
-  // with the row are NaN in any case.
+  // The scale of a block that contains a NaN code is set to NaN. This does not change any result, because every dot
+  // product with the row is NaN in any case.
   void store(int64_t first, int64_t count, std::byte* out) const override {
     if (type_ != TensorType::kF8Scaled) return RowMaker::store(first, count, out);
     for (int64_t row = first; row < first + count; ++row) {
@@ -229,7 +229,7 @@ class IntegerRows final : public RowMaker {
     if (m_.group_of.empty()) return input / (m_.in / m_.groups);
     return word_at(m_.group_of, input);
   }
-  // Returns the position of an output within its packed word, in bits.
+  // Returns the bit position of an output's code within its packed word.
   int place(int64_t output) const {
     constexpr int kAwq[8] = {0, 4, 1, 5, 2, 6, 3, 7};  // The inverse of the permutation 0 2 4 6 1 3 5 7.
     const auto at = static_cast<int>(output % per_word());

@@ -55,7 +55,7 @@ struct IntegerMatrix {
   // Zero points as packed int32 words. GPTQ and AWQ: [groups, out / n]. compressed-tensors: [out / n, groups]. If
   // empty, every zero point is half of the code range.
   std::span<const std::byte> zeros = {};
-  // Added to each stored zero point: 1 for the original GPTQ format, which stores zero points minus one.
+  // The number added to each stored zero point: 1 for the original GPTQ format, which stores each zero point minus one.
   int added_to_zeros = 0;
   ScaleGrid scales = {};  // [groups, out], or [out, groups] for kRowsPacked.
   // The group of each input: int32 [in], all below `groups`. If empty, groups are consecutive ranges of inputs.

@@ -73,7 +73,7 @@ class JoinedRows final : public RowMaker {
     });
   }
   void add_slots(std::vector<std::span<const std::byte>>& places) const override {
-    // Runs of the same matrix are adjacent, so comparing each matrix with the previous one is enough to avoid
+    // All runs of a matrix are adjacent, so it is enough to compare each matrix with the previous one to avoid
     // duplicates.
     const RowMaker* last = nullptr;
     for (const Run& run : runs_) {

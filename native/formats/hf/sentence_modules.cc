@@ -80,7 +80,7 @@ Status add_dense(const JsonValue& config, const std::string& folder, const std::
   return {};
 }
 
-// A step's folder is the name of a folder in the model's folder.
+// A step's path must be the name of a direct subfolder of the model's folder.
 bool is_plain_name(std::string_view path) {
   return !path.empty() && path != "." && path != ".." && path.find_first_of(std::string_view("/\\\0", 3)) == path.npos;
 }

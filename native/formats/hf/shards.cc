@@ -23,7 +23,7 @@ Result<std::vector<std::string>> list_shards(const std::string& folder) {
     std::set<std::string> names;
     for (const auto& [tensor, file] : map.members()) {
       const std::string name(JsonValue(map.document(), file, {}).text());
-      // Accepts only the name of a file in the folder; a path to another directory is rejected.
+      // Accepts only the plain name of a file in the folder; paths to other directories are rejected.
       if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
           !name.ends_with(".safetensors"))
         return map.invalid("names the file " + monolith::in_quotes(name));

@@ -261,7 +261,7 @@ constexpr std::string_view kChoiceBiases[] = {"mlp.gate.e_score_correction_bias"
 constexpr std::string_view kExpertPrefixes[] = {"mlp.experts.", "block_sparse_moe.experts.", "mixer.experts.",
                                                 "feed_forward.experts.", "ffn.experts."};
 
-// Fused gate and up matrices of all experts or of the shared expert: [..., 2 * width, embedding].
+// Fused gate and up matrices of all experts or of the shared expert. Their shape is [..., 2 * width, embedding].
 constexpr Name kFused[] = {
     {"block_sparse_moe.input_linear", "exps"},
     {"mlp.experts.gate_up_proj", "exps"},

@@ -5,9 +5,10 @@
 
 namespace monolith::hf {
 
-// These functions return the GGUF name for the stem of a tensor name ("self_attn.q_proj"): of the model, a layer, an
-// expert or the shared MTP tensors. kind_of_fused() returns "exps" or "shexp" for a fused gate and up matrix.
-// plain_name_of_layer() takes the full name within a layer. All return an empty view for unknown names.
+// These functions return the GGUF name for the stem of a tensor name, such as "self_attn.q_proj". There is one function
+// each for tensors of the model, a layer, an expert and the shared MTP tensors. kind_of_fused() returns "exps" or
+// "shexp" for a fused gate and up matrix. plain_name_of_layer() takes the full name within a layer. All return an empty
+// view for unknown names.
 std::string_view name_of_model(std::string_view stem);
 std::string_view name_of_layer(std::string_view stem);
 std::string_view name_of_expert(std::string_view stem);

@@ -235,8 +235,8 @@ Status Translator::add_expert(const std::string& name, int64_t expert, int64_t c
   return {};
 }
 
-// Splits a fused gate and up matrix [experts..., 2 * width, embedding] in which the gate rows come first. In a model
-// without routed experts, the shared expert becomes the feed-forward network.
+// Splits a fused gate and up matrix of shape [experts..., 2 * width, embedding], in which the gate rows come first. In
+// a model without routed experts, the shared expert becomes the feed-forward network.
 Status Translator::add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor,
                              TensorType type) {
   std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
@@ -343,7 +343,7 @@ Status Translator::put_runs(const std::string& name, const std::vector<int64_t>&
     if (heads < 1 || n > INT32_MAX || n % heads != 0 || n / heads % 2 != 0)
       return invalid(
           tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(heads) + " heads of even size");
-    // The order 0, n/2, 1, n/2 + 1, ... within each head turns RoPE pairs (i, i + n/2) into adjacent pairs.
+    // Reordering the rows of each head as 0, n/2, 1, n/2 + 1, ... makes RoPE pairs (i, i + n/2) adjacent.
     const int64_t width = n / heads;
     std::vector<int32_t> order;
     for (int64_t row = 0; row < n; ++row)

@@ -75,8 +75,8 @@ class Reader {
     return not_supported(step);
   }
 
-  // Rejects the compatibility forms after a replacement step: they can produce new spaces, which that step would have
-  // missed.
+  // Rejects the compatibility forms (NFKC, NFKD) after a replacement step, because they can produce new spaces that the
+  // replacement step would have missed.
   Status set_normal_form(const JsonValue& step, NormalForm form) {
     const bool compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
     if ((steps_.normalizes && compatible) || !steps_.charsmap.empty() || steps_.normal_form != NormalForm::kNone)
@@ -152,7 +152,8 @@ class Reader {
 
   Status split_pieces(const JsonValue& step) {
     const std::string_view type = step["type"].text();
-    // Gemma splits at spaces, but its normalizer has already replaced all spaces.
+    // Gemma's pre-tokenizer splits at spaces, but its normalizer has already replaced all spaces, so the step has no
+    // effect.
     if (type == "Split" && literal(step["pattern"]) == " " && replaces_spaces_) return {};
     // The normalization table has replaced all white space by spaces.
     if (type == "WhitespaceSplit" && unigram_ && !replaces_spaces_ && !steps_.charsmap.empty()) {

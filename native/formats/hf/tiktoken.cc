@@ -13,7 +13,8 @@ namespace monolith::hf {
 namespace {
 
 constexpr size_t kMaxRanks = 1 << 22;
-// Maximum number of bytes per token. The time to find a token's merge is quadratic in its length.
+// Maximum number of bytes per token. Limited because the time to find a token's merge is quadratic in the token's
+// length.
 constexpr size_t kMaxBytes = 1 << 10;
 
 std::string in_alphabet(std::string_view bytes) {

@@ -75,7 +75,7 @@ class TokenizerReader {
  public:
   explicit TokenizerReader(const TokenizerFiles& files) : files_(files), model_(files.tokenizer["model"]) {}
 
-  // On success, spec() describes the tokenizer. It points into this object.
+  // On success, spec() describes the tokenizer. The returned description points into this object.
   Status run(int64_t rows) {
     if (files_.ranks != nullptr) {
       if (Status status = read_ranks(*files_.ranks); !status) return status;
@@ -293,7 +293,8 @@ class TokenizerReader {
       const std::string& text = **content;
       if (before->value_or(false)) spec_.strip_before_ids.push_back(**id);
       if (behind->value_or(false)) spec_.strip_behind_ids.push_back(**id);
-      // True for a vocabulary token that can also result from merges. Such a token decodes to spaces, not to "▁".
+      // Returns true for an added token that is also a vocabulary token and can result from merges. Such a token
+      // decodes to spaces, not to "▁".
       const bool piece = text.find("▁") != std::string::npos && !steps_.byte_level && !special->value_or(false) &&
                          **id < static_cast<int64_t>(tokens_.size());
       // Special tokens come from chat templates and are matched in the unnormalized text.

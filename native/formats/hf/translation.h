@@ -18,7 +18,7 @@
 
 namespace monolith::hf {
 
-// Maximum value of any integer setting. The model checks each setting against a stricter limit.
+// Maximum value of any integer setting. When the model is loaded, each setting is checked against a stricter limit.
 inline constexpr int64_t kMax = int64_t{1} << 31;
 inline constexpr int64_t kMaxHeads = 1 << 16;  // Maximum number of heads, and maximum head size.
 inline constexpr int64_t kMaxLayers = 1024;    // The same limit as in the model; Config::layers is checked against it.

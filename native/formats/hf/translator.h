@@ -88,7 +88,7 @@ class Translator {
   int64_t table_rows_ = 0;
 };
 
-// Returns the type in which the tensor's values can be stored exactly, or nullopt if its type is not supported.
+// Returns the GGUF type in which the tensor's values can be stored exactly, or nullopt if its type is not supported.
 std::optional<TensorType> type_of(const Safetensor& tensor);
 Error invalid(const Safetensor& tensor, const std::string& what);
 // Parses "N." at the start of `rest` and removes it. Returns -1 if there is no such number.
@@ -96,7 +96,8 @@ int64_t take_number(std::string_view& rest);
 // Splits "norm.weight" into "norm" and ".weight". The suffix is empty if the name ends in neither ".weight" nor
 // ".bias".
 std::pair<std::string_view, std::string_view> split_suffix(std::string_view name);
-// The row length is the tensor's last dimension. Each row of a one-dimensional tensor is a single number.
+// Returns the tensor's row length, which is its last dimension. Each row of a one-dimensional tensor is a single
+// number.
 Rows rows_of(const Safetensor& tensor, TensorType type);
 
 }  // namespace monolith::hf

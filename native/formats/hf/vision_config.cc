@@ -15,7 +15,7 @@
 namespace monolith::hf {
 namespace {
 
-// Upper bounds for these settings. The vision encoder checks each value against stricter limits.
+// Upper bounds for these settings. When the vision encoder is loaded, each value is checked against stricter limits.
 constexpr int64_t kMaxSize = int64_t{1} << 20, kMaxEncoderLayers = 512;
 constexpr int64_t kMaxMerge = 16, kMaxPatch = 256, kMaxKimiPatches = int64_t{1} << 16, kMaxKimiSide = 512;
 constexpr int64_t kWindow = 112;  // Qwen2.5-VL: the only window size that a vision file can express.
@@ -30,7 +30,7 @@ constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073},
                  kClipDeviation[] = {0.26862954, 0.26130258, 0.27577711};
 constexpr double kImageNetMean[] = {0.485, 0.456, 0.406}, kImageNetDeviation[] = {0.229, 0.224, 0.225};
 
-// A transformers class's defaults for settings that config.json omits, and its resampling filter.
+// The defaults of a transformers class for settings that config.json omits, and the class's resampling filter.
 struct Defaults {
   EncoderKind kind;
   const char* projector;  // Value of clip.projector_type.
@@ -136,8 +136,8 @@ class EncoderTranslation {
     out_.integer(std::string("clip.vision.") + key, static_cast<uint64_t>(value));
   }
 
-  // Returns an integer. The side length of a square may also be given as a list of equal numbers, or as equal height
-  // and width.
+  // Returns an integer setting. If it is the side length of a square, it may also be given as a list of equal numbers,
+  // or as equal height and width.
   int64_t integer(const JsonValue& value, int64_t fallback, int64_t low = 1, int64_t high = kMaxSize) {
     if (value.is_array() && !value.items().empty()) {
       const int64_t first = integer(value.item(0), fallback, low, high);
@@ -198,7 +198,7 @@ class EncoderTranslation {
     out_.number("clip.vision.attention.layer_norm_epsilon", eps ? eps->value_or(defaults_.eps) : defaults_.eps);
   }
 
-  // Returns the feed-forward width if it is given as a multiple of the encoder width.
+  // Returns the feed-forward width of encoders that specify it as a multiple of the encoder width.
   int64_t times_wide(int64_t width) {
     const JsonValue value = vision_["mlp_ratio"];
     const auto ratio = value.number();
@@ -222,7 +222,7 @@ class EncoderTranslation {
   }
 
   void colors() {
-    // The mean and deviation have no effect if the processor does not normalize.
+    // The mean and the standard deviation have no effect if the image processor does not normalize.
     const auto normalizes = processor_["do_normalize"].boolean();
     if (!normalizes) return fail(normalizes.error());
     const bool none = encoder_.kind == EncoderKind::kGemma4 && !normalizes->value_or(false);
@@ -246,7 +246,7 @@ class EncoderTranslation {
     expect(processor_["resample"], defaults_.resample, defaults_.resample);
   }
 
-  // Requires that the features come from the last layer.
+  // Requires that the image features are the output of the encoder's last layer.
   void last_layer_only() { expect(config_["vision_feature_layer"], -1, -1); }
 
   // Checks that the image processor's tile size equals the encoder's image size.
@@ -349,7 +349,8 @@ class EncoderTranslation {
 
   void llava() {
     const int64_t layer = integer(config_["vision_feature_layer"], -2, -encoder_.layers, -1);
-    // The engine does not run the last layer in a vision file, so the file must declare one layer more than is needed.
+    // For this kind of encoder, the engine does not run the last layer that a vision file declares, so one layer more
+    // than needed is declared.
     encoder_.layers += layer + 2;
     expect_text(config_["vision_feature_select_strategy"], "default");
     if (processor_["crop_size"].exists()) same_side(processor_["crop_size"]);

@@ -272,8 +272,7 @@ class EncoderTensors {
     std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
     if (shape.empty()) shape = {1};
     if (name == "v.patch_embd.weight") return put_kernel(name, tensor, type);
-    // Some checkpoints store vectors and tables with extra leading dimensions of length 1. These dimensions are removed
-    // here.
+    // Some checkpoints store vectors and tables with extra leading dimensions of length 1. They are removed here.
     const bool positions = name == "v.position_embd.weight";
     const bool tables = positions && (encoder_.kind == EncoderKind::kGemma4 || encoder_.kind == EncoderKind::kKimi);
     const size_t dimensions = name == "v.class_embd" ? 1 : positions && !tables ? 2 : shape.size();

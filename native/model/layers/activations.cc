@@ -21,10 +21,11 @@ int64_t most(const HyperParams& p, Dim&& dim) {
 int64_t most_of_heads(const HyperParams& p, int dim) {
   return most(p, [&](const LayerParams& layer) { return latent_heads(p, layer, dim); });
 }
-// Number of channels, and number of values, that delta-net layers need per token; 0 if there are no such layers.
+// The numbers of channels and of values that delta-net layers need per token; 0 if there are no such layers.
 int64_t delta_channels(const HyperParams& p) { return p.has_delta_nets() ? p.delta_net.channels() : 0; }
 int64_t delta_values(const HyperParams& p) { return p.has_delta_nets() ? p.delta_net.values() : 0; }
-// The corresponding maximums over all kinds of recurrent layers: delta nets, state-space models and short convolutions.
+// The maximums of these numbers over all kinds of recurrent layers: delta nets, state-space models and short
+// convolutions.
 int64_t recurrent_channels(const HyperParams& p) {
   return std::max({delta_channels(p), p.has_state_spaces() ? p.state_space.channels() : 0,
                    p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
@@ -48,7 +49,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
   const int64_t gates = p.head_gates ? p.most(&LayerParams::n_heads) : 0;
   const int64_t streams = p.streams.count > 1 ? p.streams.count : 0;
   const int64_t mixed = p.stream_mix.n_streams, numbers = p.stream_mix.mix(false).numbers();
-  // Width of pooled values and scores: twice the vector size if blocks overlap.
+  // The width of the values and scores from which blocks are pooled: twice the vector size if blocks overlap.
   const auto pooled = [&](bool of_index) {
     return most(p, [&](const LayerParams& layer) {
       if (layer.block == 0 || (of_index && !layer.chooses)) return int64_t{0};
@@ -149,7 +150,7 @@ int64_t widest_row(const HyperParams& p) {
   // A batched matmul with one matrix per head requires each head's input to be padded to a multiple of 32 values.
   const LatentParams& latents = p.latents;
   const int head = (std::max({latents.key_dim, latents.value_dim, latents.rank}) + 31) / 32 * 32;
-  // The input of each group of heads is padded in the same way.
+  // The input of each group of heads is likewise padded to a multiple of 32 values.
   const int64_t groups = std::max(p.blocks.n_groups, 1);
   const int64_t grouped = p.blocks.n_groups > 0 ? groups * ((most(p, attended_dim) / groups + 31) / 32 * 32) : 0;
   const int64_t drafting =

@@ -33,7 +33,7 @@ struct Activations {
   float* projected = nullptr;
   float* first_v = nullptr;
   float* last_shifted = nullptr;
-  // Input of the feed-forward network for HyperParams::parallel_norm, or StepRows::early.
+  // The input of the feed-forward network if HyperParams::parallel_norm is set, or the storage of StepRows::early.
   float* parallel_input = nullptr;
   float* branch = nullptr;  // Output of a block, unless it is added to the residual stream directly.
   float* gate = nullptr;
@@ -79,8 +79,8 @@ struct Activations {
   float* streams = nullptr;
   float* predicted = nullptr;  // The same shape as `streams`.
   float* mixing = nullptr;     // AltUp coefficients: [tokens][count], followed by [tokens][count * count].
-  // Mixing weights of hyper-connections, [tokens][numbers]. The `last_` buffers contain the gathered streams and mixing
-  // weights.
+  // Mixing weights of hyper-connections, with shape [tokens][mixing weights per token]. The `last_` buffers contain the
+  // gathered streams and mixing weights.
   float* stream_numbers = nullptr;
   float* last_streams = nullptr;
   float* last_stream_numbers = nullptr;
@@ -96,7 +96,8 @@ struct Activations {
   float* logits = nullptr;
 };
 
-// Number of floats in a buffer. Some buffers have one row per token in a step, others one row per token with logits.
+// The number of floats in each buffer. Some buffers have one row per token in a step, others one row per token with
+// logits.
 struct ActivationBuffer {
   float* Activations::*place;
   int64_t count;
@@ -110,8 +111,8 @@ inline constexpr int kTimeMixInputs = 7;
 inline constexpr int kJoinedRows = 128;
 
 inline int64_t per_layer_dim(const HyperParams& p) { return int64_t{p.n_layers} * p.per_layer.dim; }
-// Values per token of a layer's queries, keys, values and attention output. In MLA layers, queries are counted after
-// they are mapped to the latent space, and keys are latent vectors.
+// The numbers of values per token in a layer's queries, keys, values and attention output. In MLA layers, queries are
+// counted after they are mapped to the latent space, and keys are latent vectors.
 inline int64_t q_dim(const LayerParams& layer) { return int64_t{layer.n_heads} * layer.key_dim; }
 inline int64_t k_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.key_dim; }
 inline int64_t v_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.value_dim; }
@@ -123,7 +124,7 @@ inline int64_t latent_heads(const HyperParams& p, const LayerParams& layer, int 
 int64_t dense_ff(const HyperParams& p);
 // Width of the hidden states that the MTP layers or the EAGLE-3 head read.
 int64_t draft_dim(const HyperParams& p);
-// Length of the longest row that any operation receives.
+// The length, in values, of the longest row that any operation receives.
 int64_t widest_row(const HyperParams& p);
 // Largest size of an attention head; 1 if no layer has attention.
 inline int most_head_dim(const HyperParams& p) {

@@ -21,7 +21,7 @@ void list_pool(const std::string& stem, const BlockPool& pool, BlockPoolWeights&
 void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightList& list) {
   const HyperParams& p = list.params();
   const int64_t q = q_dim(layer), k = k_dim(layer), v = v_dim(layer);
-  // If attention runs in parallel with a state-space model, it reads the output of the norm in that model's block
+  // If attention runs in parallel with a state-space model, it reads the output of the norm in the state-space block
   // instead.
   if (p.pre_norm && !layer.has_state_space()) list.norm("attn_norm.weight", p.n_embd, weights.norm);
   if (layer.fused_qkv) {

@@ -5,8 +5,8 @@
 //   q = rope(norm of each head(W_qb norm(W_qa h))),  row = rope(norm(W_kv h))
 //   x += W_ob (for each group of heads: W_oa rope^-1(attention(q, rows, blocks)))
 //
-// RoPE has rotated the stored vectors by their position. The attention output is therefore rotated back by the query's
-// position.
+// RoPE has rotated the stored vectors, which also serve as values, by their position. The attention output is therefore
+// rotated back by the query's position.
 #pragma once
 
 #include "model/kv_layout.h"
@@ -22,7 +22,7 @@ class BlockAttention final : public LayerBlock {
   bool mixes() const override { return true; }
 
  private:
-  // How compressed blocks are pooled into the vectors of one cache layer.
+  // Describes how compressed blocks are pooled into the vectors that one layer of the KV cache stores.
   struct Blocks {
     BlockPool pool;
     LayerSlots state;

@@ -26,8 +26,8 @@ class DeltaNet final : public LayerBlock {
   const Residual residual_;
   DeltaRule rule_;
   LayerSlots state_;  // State of the delta rule.
-  // One convolution over all channels, or three for queries, keys and values. `first` is the convolution's first
-  // channel.
+  // Applies one convolution over all channels, or three separate ones for queries, keys and values. `first` is the
+  // convolution's first channel.
   struct Convolved {
     Convolution convolution;
     LayerSlots state;

@@ -35,8 +35,7 @@ struct ExpertWeights {
   NetworkWeights chunks;                // The same for ExpertParams::experts_per_chunk.
   std::unique_ptr<Matrix> shared_gate;  // Shape [1, n_embd].
   // Only for experts in parallel with a dense network (FeedForwardKind::kGatedAndMixture): the norm of the experts'
-  // input, the norms of both outputs, the factors that the norm of the router's input uses as its weights, and a scale
-  // per expert.
+  // input, the norms of both outputs, the weights of the norm of the router's input, and a scale per expert.
   NormWeights norm, post_norm, network_post_norm;
   const float* router_scale = nullptr;   // Shape [n_embd].
   const float* expert_scales = nullptr;  // Shape [n_experts].

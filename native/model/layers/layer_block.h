@@ -42,7 +42,7 @@ struct StepRows {
   const float* per_layer = nullptr;      // Per-layer inputs, [count][n_layers * dim].
   std::span<const int32_t> tokens = {};  // IDs of all tokens.
   // Only for hyper-connections: the streams of the tokens that are still being computed, [count][n_streams][n_embd],
-  // from which x is mixed for each block; and the mixing weights, [count][numbers].
+  // from which x is mixed for each block; and the mixing weights, with shape [count][mixing weights per token].
   float* streams = nullptr;
   float* stream_numbers = nullptr;
   const float* normed = nullptr;  // The normalized x that the layer's mixer has read, for blocks in parallel with it.
@@ -96,7 +96,7 @@ const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operati
 class Residual {
  public:
   // `beside`: the block runs in parallel with the layer's mixer and reads the normalized input that the mixer has
-  // already computed. `mix`: hyper-connection weights, for a block other than the mixer.
+  // already computed. `mix`: the hyper-connection weights to use if the block is not the mixer.
   explicit Residual(const LayerContext& context, bool beside = false, const StreamMixWeights* mix = nullptr)
       : params_(context.params),
         operations_(context.operations),
@@ -104,10 +104,10 @@ class Residual {
         beside_(beside),
         mix_(mix != nullptr ? *mix : context.weights.mixer_mix) {}
 
-  // Returns the input of a block: x, normalized if the model has such a norm.
+  // Returns the input of a block: x, normalized if the model has a norm before this block.
   const float* read(StepRows& rows, const NormWeights& norm) const;
-  // Returns the InputUse to pass with the last read of the block's input. kAgain: the input is the residual stream
-  // itself, or a normalized copy that another block also reads.
+  // Returns the InputUse that must be passed to the last operation that reads the block's input. kAgain: the input is
+  // the residual stream itself, or a normalized copy that another block also reads.
   InputUse last_use() const {
     return params_.pre_norm && (beside_ || !params_.parallel_residual) ? InputUse::kLast : InputUse::kAgain;
   }

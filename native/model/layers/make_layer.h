@@ -1,4 +1,4 @@
-// Assembles the blocks of a layer. This is the only place that knows about all kinds of blocks.
+// Assembles the blocks of a layer. This is the only module that refers to all kinds of blocks.
 #pragma once
 
 #include <memory>

@@ -14,7 +14,8 @@ class ExpertMixture final : public FeedForward {
   using FeedForward::FeedForward;
   void run(StepRows& rows, bool last) const override;
   Mixture mixture() const { return mixture_of(params_, layer_, weights_.experts); }
-  // The mixture that reads the output of mixture(), for ExpertParams::experts_per_chunk.
+  // Returns the second mixture, which reads the output of mixture(). Only for models with
+  // ExpertParams::experts_per_chunk.
   Mixture chunk_mixture() const;
 };
 

@@ -1,4 +1,4 @@
-// Norms over rows: RMSNorm or LayerNorm, depending on the model.
+// Normalization of rows: RMSNorm or LayerNorm, depending on the model.
 #pragma once
 
 #include "backend/operations.h"

@@ -92,7 +92,7 @@ void TimeMixer::project_delta(RowCount rows, const float* x, TimeMixInputs& inpu
 
 void TimeMixer::project(RowCount rows, const float* x) const {
   enum { kShiftedDecay, kShiftedK, kShiftedV, kShiftedR, kShiftedGate, kCount };
-  // The buffers of projections that are computed later hold the shifts of `mu` until then.
+  // Until the other projections are computed, their buffers hold the shifts of `mu`.
   float* const source = buffers_.attended;
   const ShiftedInput first{weights_.shift_mu, nullptr, source};
   operations_.shifted_inputs({&first, 1}, x, buffers_.difference, rows, params_.n_embd);

@@ -1,4 +1,5 @@
-// RWKV's blocks (TimeMix in backend/recurrence.h). Both mix a token's normalized input with the previous token's.
+// RWKV's blocks (TimeMix in backend/recurrence.h). Both blocks mix a token's normalized input with that of the previous
+// token.
 #pragma once
 
 #include "model/layers/layer_block.h"

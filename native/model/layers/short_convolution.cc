@@ -12,7 +12,7 @@ void ShortConvolution::run(StepRows& rows, bool last) const {
   operations_.matmul(targets, x, rows.count, residual_.last_use());
   float* gated = to.mixer_gate;
   operations_.gated(Activation::kIdentity, to.q, to.attended, rows.count, n, to.q);
-  // Any page table can be used here, because the state slots are the same in all of them.
+  // The segments of any page table can be used here, because all of them contain the same state slots.
   operations_.convolve(convolution_, rows.tables.front(), inputs_, to.q, n);
   operations_.gated(Activation::kIdentity, gated, to.q, rows.count, n, gated);
   const float* const out = last ? leave_logit_rows(rows, params_, operations_, to, gated, n) : gated;

@@ -7,8 +7,8 @@
 namespace monolith {
 namespace {
 
-// Computes tanh(W_router (norm(x) / n_embd)), [tokens][count], followed in memory by its product with a matrix,
-// [tokens][products.rows]. Returns the product.
+// Computes tanh(W_router (norm(x) / n_embd)), with shape [tokens][count], and stores after it in memory its product
+// with the matrix `products`, with shape [tokens][products.rows]. Returns the product.
 const float* coefficients(const LayerContext& context, const Matrix& products, const float* x, RowCount rows) {
   const HyperParams& p = context.params;
   const StreamWeights& weights = context.weights.streams;
@@ -102,7 +102,7 @@ void CorrectStreams::run(StepRows& rows, bool) const {
   Operations& operations = context_.operations;
   const int n = p.streams.count;
   const float* const weights = coefficients(context_, *context_.weights.streams.correct, rows.x, rows.count);
-  // How much the layer's output differs from the predicted stream.
+  // The difference between the layer's output and the predicted stream.
   operations.add_rows(rows.x, to.predicted, -1.0f, nullptr, rows.count, p.n_embd);
   for (int s = 0; s < n; ++s) {
     float* const own = stream(to.streams, p, context_.max_rows, s);

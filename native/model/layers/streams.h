@@ -62,7 +62,7 @@ class CorrectStreams final : public LayerBlock {
 // writes to all of them. These functions are used before the first layer, around each block (Residual) and after the
 // last layer.
 
-// Sets every stream to the embeddings. `repeated` contains each token's index, once per stream.
+// Sets every stream to the embeddings. `repeated` contains the index of each token as many times as there are streams.
 void open_mixed_streams(const HyperParams& params, Operations& operations, const Activations& activations,
                         const std::vector<int32_t>& repeated, RowCount rows);
 

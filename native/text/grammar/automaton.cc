@@ -90,8 +90,8 @@ StateId Automaton::intern(bool accepts) {
     const Lex& lex = lexes_[place.lex];
     if (!lex.between()) continue;
     uint32_t here = pool_.free_before(lex.expression);
-    // Counts one free character less than is possible. There are then more possible names than an object can have
-    // members, so at least one of these names is not in use yet.
+    // Counts one free character less than is possible. The number of possible names is then greater than the number of
+    // members that an object can have, so at least one of the names is not in use yet.
     if (lex.name != 0 && here != kUnbounded && here > 0) --here;
     free = std::max(free, here);
   }
@@ -105,7 +105,7 @@ StateId Automaton::intern(bool accepts) {
 }
 
 int Automaton::only_byte(StateId state) {
-  // A state with more configurations than this almost never forces a single next byte.
+  // A state with more configurations than this hardly ever allows only a single next byte.
   constexpr uint32_t kMaxPlaces = 64;
   if (only_bytes_[state] != kUnknownByte) return only_bytes_[state];
   const Header header = headers_[state];
@@ -209,7 +209,7 @@ uint32_t Automaton::begin_array(uint32_t array, uint32_t parent) {
   return intern_frame({false, array, intern_progress(std::move(fresh)), parent});
 }
 
-// Called at the end of a string or scalar whose text is `name`. Rejects an item that the array already contains.
+// Called at the end of a string or scalar whose text is `name`. Rejects the item if the array already contains it.
 void Automaton::complete_item(uint32_t frame_id, uint32_t name) {
   if (unique_array(frame_id) == nullptr) return complete(frame_id);
   Frame frame = frames_[frame_id];
@@ -467,7 +467,8 @@ StateId Automaton::recall(Past& past, StateId state) {
   return now;
 }
 
-// Imports frames from the outermost to the innermost. Not recursive, because frames may nest as deeply as the text.
+// Imports frames from the outermost to the innermost. The function is not recursive, because frames may be nested as
+// deeply as the text.
 uint32_t Automaton::recall_frame(Past& past, uint32_t frame) {
   std::vector<uint32_t> open;
   for (; frame != 0 && !past.recalled_frames.contains(frame); frame = past.frames[frame].parent) open.push_back(frame);

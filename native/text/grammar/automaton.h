@@ -34,8 +34,8 @@ struct AutomatonOptions {
   WhiteSpace white_space = WhiteSpace::kNone;
   std::string suffix;  // Bytes that must follow the value.
   Lead lead;           // Prefix before the value: characters that the model generates, then a fixed text.
-  // The value's syntax if it is not JSON; in that case, the value is an object. In the spelling's literals, special
-  // tokens appear as the symbols of GrammarVocabulary.
+  // The value's syntax if it is not JSON; in that case, the value must be an object. In the spelling's literals,
+  // special tokens appear as the symbols of GrammarVocabulary.
   std::optional<Spelling> spelling;
   size_t most_states = 200'000;
   size_t most_places = 4'000'000;  // Maximum number of configurations across all states.
@@ -83,7 +83,7 @@ class Automaton {
   }
   bool knows_only_byte(StateId state) const { return only_bytes_[state] != kUnknownByte; }
   int known_only_byte(StateId state) const { return only_bytes_[state]; }
-  // The states of an automaton that has reached its limits, but not its transitions.
+  // The states of an automaton that has reached its limits, without its transitions.
   struct Past;
   // Moves the states out of the automaton and leaves it empty.
   std::unique_ptr<Past> into_past(std::unique_ptr<ExpressionPool::Past> expressions);
@@ -266,8 +266,8 @@ class Automaton {
   StateId start_ = kDead;
   bool failed_ = false;
   bool accepts_next_ = false;
-  std::vector<Place> next_;     // Scratch.
-  std::vector<uint32_t> tags_;  // Scratch.
+  std::vector<Place> next_;     // Scratch memory.
+  std::vector<uint32_t> tags_;  // Scratch memory.
   std::vector<Header> headers_;
   std::vector<Place> places_;
   std::vector<uint32_t> rows_;       // Index of each state's row in transitions_, or kNoRow.
@@ -286,7 +286,7 @@ class Automaton {
   // character to the number of names that continue with it.
   std::unordered_map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> taken_;
   uint32_t taken_of_ = UINT32_MAX;  // Index into progress_ of the object that taken_ describes.
-  // For each object: the name expressions of its properties, each with the property's tag.
+  // For each object shape: the expressions for the names of its properties, each with the property's tag.
   std::vector<std::vector<ExprId>> name_expressions_;
   std::unordered_map<uint32_t, ExprId> texts_;              // Cache of text_of().
   std::unordered_map<uint32_t, ExprId> tagged_texts_;       // Cache of tagged_text().

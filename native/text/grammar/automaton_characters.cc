@@ -8,7 +8,7 @@
 namespace monolith::grammar {
 namespace {
 
-// State within a string character, in the low four bits of Lex::sub.
+// The state within a string character. It is stored in the low four bits of Lex::sub.
 enum Sub : uint32_t {
   kBetween = 0,     // Between two characters.
   kUtf8 = 1,        // Bits 4..7: bytes to come. `more`: the bits so far.
@@ -30,7 +30,7 @@ bool has_short_escape(uint32_t c) { return c == '\b' || c == '\t' || c == '\n' |
 
 }  // namespace
 
-// Processes one complete character. Returns false if no text can match after it.
+// Processes one complete character. Returns false if no continuation can match after it.
 bool Automaton::read(Lex& lex, uint32_t code_point) {
   lex.expression = pool_.derivative(lex.expression, pool_.partition().class_of(code_point));
   if (!pool_.alive(lex.expression)) return false;
@@ -55,8 +55,8 @@ bool Automaton::any_alive(const Lex& lex, uint32_t first, uint32_t last) {
   return n_texts > n_taken;
 }
 
-// Returns the expression that follows a character in [first, last] if it is the same for all of them, otherwise
-// kNothing.
+// Returns the expression that follows a character in [first, last] if it is the same for all characters in this range,
+// otherwise kNothing.
 ExprId Automaton::uniform(ExprId e, uint32_t first, uint32_t last) {
   if (pool_.free_characters(e) == kUnbounded && pool_.derivative(e, pool_.partition().class_of(0xE9)) == e) return e;
   ExprId one = ExpressionPool::kFailed;
@@ -157,7 +157,7 @@ bool Automaton::step_plain_character(Lex& lex, uint8_t byte, bool& at_boundary) 
   return step_character(lex, byte, at_boundary);
 }
 
-// Reads one byte of a string. Returns false if no text can match after it.
+// Reads one byte of a string. Returns false if no continuation can match after it.
 bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
   at_boundary = false;
   const uint32_t kind = lex.sub & 15, count = lex.sub >> 4 & 15;

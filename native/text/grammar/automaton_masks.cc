@@ -35,7 +35,7 @@ void Automaton::walk(const TokenTree& tree, uint32_t root, StateId state, TokenM
       ++i;
     }
   }
-  // If this uses up the fuel, the next operation stops, but the current walk is still completed.
+  // If this call uses up the fuel, the current walk is still completed, and the next operation stops.
   pool_.fuel().spend(n_seen / kNodesOfAStep);
 }
 
@@ -49,8 +49,8 @@ bool Automaton::allows_most_beginnings(StateId state) {
   return n_tokens * 2 >= tree.tokens.size();
 }
 
-// Computes the mask for one first byte after another. If the fuel runs out, the results for completed first bytes are
-// kept.
+// Computes the mask in parts, one for each possible first byte of a token. If the fuel runs out, the results for
+// completed first bytes are kept.
 void Automaton::find_allowed(StateId state, TokenMask& mask) {
   Walk& done = unfinished_;
   if (done.state != state) {

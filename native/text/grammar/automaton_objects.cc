@@ -14,7 +14,8 @@ bool has(const std::vector<uint64_t>& bits, size_t i) { return bits[i / 64] >> (
 
 bool Automaton::remembers_names(const ObjectShape& object) { return !object.others.empty() && counts_names(object); }
 
-// Returns how many more undeclared members are possible. Counts only as far as the number matters.
+// Returns how many more members that the schema does not declare are possible. Stops counting at the largest number
+// that makes a difference.
 uint64_t Automaton::others_left(const ObjectShape& object, const Progress& progress) {
   if (!remembers_names(object)) return !object.others.empty() && progress.others == 0 ? 1 : 0;
   uint64_t n = 0;
@@ -71,7 +72,8 @@ uint64_t Automaton::names_left(const ObjectShape::OtherNames& group, const Progr
 }
 
 // Collects the names that may come next. Used if properties must come in schema order and no property requires another.
-// Because the properties after each name are counted along the way, one pass answers feasible() for all names.
+// Because the properties after each name are counted along the way, a single pass determines for all names what
+// feasible() would return.
 void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names,
                                   std::vector<ExprId>& ways) {
   const uint32_t n = static_cast<uint32_t>(object.properties.size());
@@ -160,7 +162,7 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
       if (!feasible(object, with)) continue;
     }
     ways.push_back(names[i]);
-    // In schema order, properties after a required property may not come before it.
+    // If members must come in schema order, properties after a missing required property may not come next.
     if (simple && ordered && object.properties[i].required) break;
   }
   if (!remembers_names(object) ? !object.others.empty() : others_left(object, now) > 0) {
@@ -204,7 +206,8 @@ uint32_t Automaton::with_member(uint32_t progress_id, uint32_t index) {
   } else {
     ++now.others;
     now.marks |= object.others[index - object.properties.size()].marks;
-    // If the number of undeclared members does not matter, any number is stored as 1.
+    // If the number of undeclared members makes no difference, every number above 0 is stored as 1, so that fewer
+    // states are distinct.
     if (object.most == kUnbounded && !remembers_names(object)) now.others = 1;
   }
   return intern_progress(std::move(now));

@@ -146,7 +146,7 @@ ExprId Automaton::other_name(uint32_t object, uint32_t index) {
   return pool_.both(name, pool_.repeat(pool_.set(Spelling::name_characters()), 1, kUnbounded));
 }
 
-// Expression for an unquoted string. `what` is twice the shape, plus 1 if null is allowed too.
+// Expression for an unquoted string. `what`: twice the index of the shape, plus 1 if null is allowed too.
 ExprId Automaton::text_of(uint32_t what) {
   if (const auto known = texts_.find(what); known != texts_.end()) return known->second;
   const Shape& shape = schema_.shape(what / 2);

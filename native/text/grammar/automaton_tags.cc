@@ -86,12 +86,14 @@ void Automaton::begin_tagged_value(ShapeId shape_id, uint32_t frame) {
   const ExprId text = tagged_text(shape_id);
   const bool has_text = text != ExpressionPool::kNothing;
   if (has_text) begin_text(Phase::kBare, text, frame);
-  // If the value may also be a string, scalars and all other values are written as JSON.
+  // If the value may be a string or something else, scalars and all other values that are not strings are written as
+  // JSON.
   const bool has_others = shape.scalar != ExpressionPool::kNothing || !shape.objects.empty() || !shape.arrays.empty();
   const bool as_json = has_text ? has_others && !is_nullable(shape)
                                 : shape.scalar != ExpressionPool::kNothing || shape.string != ExpressionPool::kNothing;
   if (as_json) put({Phase::kValue, shape_id, 0, frame});
-  // Empty content means the empty string if a string is allowed, otherwise an empty array, otherwise an empty object.
+  // Empty content means an empty string if strings are allowed, otherwise an empty array if arrays are allowed,
+  // otherwise an empty object.
   for (const uint32_t id : shape.objects) {
     Progress fresh;
     fresh.object = id;

@@ -27,7 +27,7 @@ void CodePointSet::add(uint32_t first, uint32_t last) {
     if (last > kLastSurrogate) add(kLastSurrogate + 1, last);
     return;
   }
-  // The first range that overlaps, touches or follows [first, last].
+  // Finds the first range that overlaps, touches or follows [first, last].
   auto at = std::lower_bound(ranges_.begin(), ranges_.end(), first,
                              [](const Range& range, uint32_t value) { return range.last + 1 < value; });
   auto end = at;

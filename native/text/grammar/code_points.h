@@ -1,5 +1,5 @@
 // Sets of Unicode code points, stored as sorted ranges, and the coarsest partition of all code points that
-// distinguishes a given list of sets. Plain values; may be used from any thread.
+// distinguishes a given list of sets. These are plain values without shared state.
 #pragma once
 
 #include <algorithm>
@@ -58,8 +58,9 @@ class CharPartition {
     if (code_point < 128) return ascii_[code_point];
     return wide_class_of(code_point);
   }
-  // Calls `visit(class, n)` for each interval within [first, last] whose code points are in the same class. `n` is the
-  // number of characters in the interval, or 0 for surrogates. A class may be visited several times.
+  // Calls `visit(class, n)` for intervals that together cover [first, last]; the code points of each interval are in
+  // the same class. `n` is the number of characters in the interval, or 0 for surrogates. A class may be visited
+  // several times.
   template <typename Visit>
   void for_each_class(uint32_t first, uint32_t last, Visit&& visit) const {
     for (size_t at = interval_of(first); at < starts_.size() && starts_[at] <= last; ++at) {

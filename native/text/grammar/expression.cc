@@ -101,8 +101,9 @@ ExprId ExpressionPool::literal(std::string_view utf8) {
 
 ExprId ExpressionPool::literals(std::vector<std::string_view> texts) {
   std::sort(texts.begin(), texts.end());
-  // The path from the root of the trie to the most recent text. Entry i contains the completed alternatives after i
-  // characters. Nodes are created from the leaves up, so equal suffixes become the same node.
+  // The path from the root of the trie to the most recent text. Entry i contains the alternatives that are already
+  // complete for the node after i characters. Nodes are created from the leaves up, so equal suffixes become the same
+  // node.
   std::vector<std::vector<ExprId>> path(1);
   std::vector<uint32_t> last, characters;
   const auto close = [&](size_t depth) {
@@ -136,7 +137,7 @@ ExprId ExpressionPool::concat(ExprId first, ExprId then) {
   if (first == kNothing || then == kNothing) return kNothing;
   if (first == kEmpty) return then;
   if (then == kEmpty) return first;
-  // Makes the chain right-associative. Not recursive, because a chain of concatenations may be long.
+  // Makes the chain right-associative. The function is not recursive, because a chain of concatenations may be long.
   std::vector<ExprId> parts;
   while (nodes_[first].kind == Kind::kConcat) {
     parts.push_back(nodes_[first].a);

@@ -67,8 +67,9 @@ class ExpressionPool {
   size_t n_rules() const { return definitions_.size(); }
   // Matches every text of the rule except the empty text.
   ExprId non_empty(ExprId rule);
-  // Lists how the non-empty strings that match `e` can begin. Each entry stands for a match of `first` (a set, a rule,
-  // or the non_empty() of a rule) followed by a match of `rest`. If `rests` is false, `rest` is always kEmpty.
+  // Lists the ways in which the non-empty strings that match `e` can begin. Each entry stands for a match of `first` (a
+  // set, a rule, or the non_empty() of a rule) followed by a match of `rest`. If `rests` is false, `rest` is always
+  // kEmpty.
   struct Beginning {
     ExprId first, rest;
   };
@@ -79,8 +80,8 @@ class ExpressionPool {
   }
   bool is_set(ExprId e) const { return nodes_[e].kind == Kind::kSet; }
 
-  // Returns the expression for the text that follows a character of class `c`. Returns kNothing if the fuel runs out
-  // (failed() is then true).
+  // Returns the expression for the text that follows a character of class `c`. If the fuel runs out, returns kNothing,
+  // and failed() is true.
   ExprId derivative(ExprId e, CharClassId c);
   // Returns whether the whole text matches `e`.
   bool fits(ExprId e, std::string_view utf8);
@@ -95,8 +96,8 @@ class ExpressionPool {
   // Returns a number n such that any n characters may come next and `e` can still be completed after them. Returns 0 if
   // cheap checks cannot prove this for any n.
   uint32_t free_characters(ExprId e) const;
-  // Like free_characters(), but also covers repeated characters that must not contain a certain text. As many
-  // characters as are too few to complete this text are all allowed.
+  // Like free_characters(), but also covers repeated characters that must not contain a certain text. Any characters
+  // are allowed as long as they are too few to complete this text.
   uint32_t free_before(ExprId e) const;
   bool failed() const { return halt_ != Halt::kNone; }
   // Whether the pool has run out of fuel but has not failed for another reason. After refuel(), the failed call can be
@@ -112,14 +113,16 @@ class ExpressionPool {
     fuel_ = fuel;
     if (spent()) halt_ = Halt::kNone;
   }
-  // keep() marks all existing nodes as permanent and allows `most_nodes` further nodes to be added. forget() removes
-  // these further nodes and clears any failure.
+  // keep() marks all existing nodes as permanent and allows up to `most_nodes` further nodes to be added. forget()
+  // removes these further nodes and clears any failure.
   void keep(size_t most_nodes);
   void forget();
-  // A copy of the nodes added since keep(). forget_into_past() makes this copy and then removes the nodes.
+  // A copy of the nodes added since keep(). forget_into_past() makes this copy and then removes these nodes from the
+  // pool.
   struct Past;
   std::unique_ptr<Past> forget_into_past();
-  // Returns the expression of this pool that is equivalent to `e` in `past`, or kFailed if there is no room for it.
+  // Returns the expression of this pool that is equivalent to `e` in `past`, or kFailed if this pool has no room for
+  // it.
   ExprId recall(Past& past, ExprId e);
   size_t bytes() const;
   size_t n_nodes() const { return nodes_.size(); }
@@ -154,7 +157,7 @@ class ExpressionPool {
   struct DigitCount {
     uint32_t least, most;
   };
-  // Depth-first search for a string that matches `root`.
+  // The state of a depth-first search for a string that matches `root`.
   struct Search {
     struct Step {
       ExprId at;
@@ -224,8 +227,8 @@ class ExpressionPool {
   std::unordered_multimap<uint64_t, uint32_t> sets_by_hash_;
   std::unordered_map<uint64_t, ExprId> derivatives_;  // Key: e << 16 | class.
   std::vector<Life> life_;
-  std::vector<ExprId> definitions_;   // By rule index.
-  std::vector<TextSize> rule_sizes_;  // By rule index; empty until needed.
+  std::vector<ExprId> definitions_;   // Indexed by rule.
+  std::vector<TextSize> rule_sizes_;  // Indexed by rule; empty until first needed.
   int depth_ = 0;                     // Current recursion depth of derivative().
   Halt halt_ = Halt::kNone;
   std::vector<Search> searches_;  // Searches that ran out of fuel, most recent last.

@@ -24,8 +24,8 @@ ExprId ExpressionPool::derivative(ExprId e, CharClassId c) {
   return result;
 }
 
-// Computes the same derivative bottom-up, without recursion: if rules are nested, an expression may be as deep as the
-// text is long.
+// Computes the same derivative bottom-up and without recursion, because with nested rules, an expression may be as deep
+// as the text is long.
 ExprId ExpressionPool::derive_upwards(ExprId e, CharClassId c) {
   std::vector<ExprId> open{e};
   const auto need = [&](ExprId part) {

@@ -1,5 +1,5 @@
-// Decides whether an expression matches any text, by search or by arithmetic. The automaton never enters states that
-// match none.
+// Decides whether an expression matches any text, by search or by arithmetic. The automaton never enters a state whose
+// expression matches no text.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ bool ExpressionPool::alive(ExprId e) {
 // as one string. A path longer than the number of expressions has visited some expression twice, which means that
 // infinitely many strings match.
 uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
-  // Expressions that are reached by paths of the current length, with the number of these paths.
+  // The expressions that are reached by paths of the current length, each with the number of these paths.
   std::unordered_map<ExprId, uint64_t> ends;
   if (enough > 0 && alive(e)) ends.emplace(e, 1);
   std::unordered_set<ExprId> met{e};
@@ -113,8 +113,8 @@ ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
   return exact ? Life::kDead : Life::kUnknown;
 }
 
-// Returns the numbers of digits for which every part accepts all digit strings. `exact` becomes false if some part also
-// matches other strings.
+// Returns the ranges of lengths at which every part of the intersection accepts all digit strings. `exact` becomes
+// false if some part also matches other strings.
 std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(std::span<const ExprId> parts, int depth,
                                                                      bool& exact) const {
   std::vector<DigitCount> counts{{0, kUnbounded}}, both;

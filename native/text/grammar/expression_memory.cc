@@ -43,9 +43,9 @@ std::unique_ptr<ExpressionPool::Past> ExpressionPool::forget_into_past() {
   return past;
 }
 
-// Imports operands before the expressions that contain them. Uses an explicit stack instead of recursion, because an
-// expression may be as deep as the text is long. An operand's ID is always lower than the IDs of the expressions that
-// contain it.
+// Imports the operands of an expression before the expression itself. Uses an explicit stack instead of recursion,
+// because expressions may be nested as deeply as the text is long. An operand's ID is always lower than the IDs of the
+// expressions that contain it.
 ExprId ExpressionPool::recall(Past& past, ExprId wanted) {
   const auto of_now = [&](ExprId e) { return e < past.first_node ? e : past.recalled.at(e); };
   const auto is_known = [&](ExprId e) { return e < past.first_node || past.recalled.contains(e); };

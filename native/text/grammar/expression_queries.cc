@@ -37,8 +37,8 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
     case Kind::kBoth: {
       uint32_t least = kUnbounded;
       for (const uint32_t child : list(node)) {
-        // A part of either kind matches all strings up to its own limit, so the intersection matches all strings up to
-        // the smallest limit.
+        // A part of either kind (a complement or a repetition) matches all strings up to its own length limit, so the
+        // intersection matches all strings up to the smallest limit.
         const Node& part = nodes_[child];
         if (part.kind == Kind::kNegate)
           least = std::min(least, free_before(child));

@@ -54,7 +54,7 @@ ExprId ExpressionPool::either(std::vector<ExprId> parts) {
 }
 
 // Drops alternatives that are contained in another alternative: in xy|y, y is dropped if x may be empty. Without this,
-// ambiguous rules would accumulate such alternatives. `ways` is sorted.
+// ambiguous rules would accumulate such alternatives. `ways`: the alternatives, sorted.
 void ExpressionPool::drop_covered(std::vector<ExprId>& ways) {
   if (ways.size() < 2) return;
   std::vector<ExprId> covered;
@@ -102,7 +102,8 @@ void ExpressionPool::drop_narrower(std::vector<ExprId>& ways) {
   std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
 }
 
-// Cheap check: returns true only if every string that matches `narrow` also matches `wide`.
+// A cheap check. If it returns true, every string that matches `narrow` also matches `wide`; if it returns false,
+// nothing is known.
 bool ExpressionPool::covers(ExprId wide, ExprId narrow) const {
   for (;;) {
     if (wide == narrow) return true;

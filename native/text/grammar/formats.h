@@ -1,5 +1,5 @@
-// Regular expressions for the values of JSON Schema's `format` keyword that are enforced. They match a string's
-// characters.
+// Regular expressions for those values of JSON Schema's `format` keyword that are enforced. An expression is matched
+// against the characters of a string.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Budget for a computation: a number of steps, a deadline in CPU time of the computing thread, and a cancellation flag.
-// Other threads may access only the flag.
+// The budget of a computation: a number of steps, a deadline in the CPU time of the computing thread, and a
+// cancellation flag. Other threads may access only the flag.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Fuel {
   }
 
   // CPU time of the calling thread, in nanoseconds. Unlike wall time, it does not advance while other processes use the
-  // CPU, so load does not shorten a computation.
+  // CPU, so load on the machine does not cut a computation short.
   static int64_t thread_time() {
     timespec now{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -7,7 +7,7 @@ struct Name {
   const char *brief, *name;
 };
 
-// In the same order as in the generated table. The names come from Unicode's PropertyValueAliases.
+// The categories are in the same order as in the generated table. The names come from Unicode's PropertyValueAliases.
 constexpr Name kNames[] = {
     {"Lu", "Uppercase_Letter"},    {"Ll", "Lowercase_Letter"},  {"Lt", "Titlecase_Letter"},
     {"Lm", "Modifier_Letter"},     {"Lo", "Other_Letter"},      {"Mn", "Nonspacing_Mark"},

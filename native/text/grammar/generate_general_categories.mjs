@@ -1,7 +1,7 @@
 // Writes general_category_table.cc. Usage: node generate_general_categories.mjs > general_category_table.cc
 // The categories come from the Unicode data built into the JavaScript engine; the output states the Unicode version.
 
-// In the same order as in general_categories.cc.
+// The categories must be in the same order as in general_categories.cc.
 const names = ['Lu', 'Ll', 'Lt', 'Lm', 'Lo', 'Mn', 'Mc', 'Me', 'Nd', 'Nl', 'No', 'Pc', 'Pd', 'Ps', 'Pe', 'Pi', 'Pf', 'Po',
   'Sm', 'Sc', 'Sk', 'So', 'Zs', 'Zl', 'Zp', 'Cc', 'Cf', 'Cs', 'Co', 'Cn'];
 const patterns = names.map((name) => new RegExp(`\\p{${name}}`, 'u'));

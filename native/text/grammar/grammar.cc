@@ -129,8 +129,8 @@ void Grammar::begin() {
   is_incomplete_ = was_incomplete;
 }
 
-// Like begin(), but discards all states of the previous automaton, because they may be incomplete. Each sequence
-// recomputes its position from its tokens.
+// Like begin(), but discards all states of the previous automaton, which may be incomplete. Each sequence recomputes
+// its position from its tokens.
 void Grammar::restart() {
   past_ = nullptr;
   spent_.clear();
@@ -333,7 +333,7 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
   return tokens;
 }
 
-// Returns how many leading tokens of `tokens` also result from tokenizing `text`.
+// Returns how many tokens at the start of `tokens` are equal to the tokens that result from tokenizing `text`.
 size_t Grammar::tokens_alike(std::string_view text, const Tokenizer& tokenizer, std::span<const TokenId> tokens) const {
   std::vector<TokenId> others;
   tokenizer.encode(text, {.continues = true, .verbatim = true}, others);

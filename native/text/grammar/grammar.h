@@ -32,9 +32,9 @@ namespace monolith::grammar {
 class GrammarMemory {
  public:
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Records that the size of a grammar has changed from `before` to `now` bytes.
+  // Records that the size of one grammar has changed from `before` bytes to `now` bytes.
   void change(size_t before, size_t now) { bytes_.fetch_add(now - before, std::memory_order_relaxed); }
-  // Returns a use number, which is higher than any returned before.
+  // Returns a use number that is higher than all numbers returned before.
   uint64_t use() { return uses_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
  private:
@@ -48,8 +48,8 @@ struct GrammarOptions {
   std::string text;  // The schema, the pattern or the rules.
   std::vector<std::string> choices;
   std::string suffix;  // Literal text after the value. A special token's spelling stands for that token.
-  // Prefix before the value. If the prefix or `spelling` contains the spelling of a special token, it stands for that
-  // token.
+  // Prefix before the value. If the prefix or `spelling` contains the spelling of a special token, that part stands for
+  // the token.
   Lead lead;
   // The value's syntax if it is not JSON. In that case, the schema must be an object schema. `mark_text` is derived
   // from `string_mark`.
@@ -108,8 +108,8 @@ class Grammar {
                  std::vector<TokenId>& out, Fuel* fuel = nullptr);
   static constexpr size_t kMaxForced = 64;
   // Precomputes the result of allowed(), and also of forced() if `tokenizer` is not null. If `token` is given,
-  // precomputes advance() by that token instead. Meant for a background thread: stops as soon as another thread needs
-  // the grammar. Returns kOutOfBudget if there is more to compute.
+  // precomputes advance() by that token instead. Intended for background threads: stops as soon as a thread that serves
+  // requests needs the grammar. Returns kOutOfBudget if there is more to compute.
   Outcome prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token = kNoToken);
   // Returns kOk if prepare() has finished for this position, otherwise kOutOfBudget. Never blocks on the lock.
   Outcome prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel,
@@ -139,7 +139,8 @@ class Grammar {
   Grammar(std::shared_ptr<const GrammarVocabulary> vocabulary, const GrammarLimits& limits)
       : vocabulary_(std::move(vocabulary)), limits_(limits) {}
 
-  // Lock taken by a thread that serves requests. A thread in prepare() yields to it.
+  // The lock as taken by a thread that serves requests. A background thread in prepare() releases the lock for such a
+  // thread.
   class Urgent {
    public:
     explicit Urgent(Grammar& grammar) : mutex_(grammar.mutex_) { mutex_.lock_urgent(); }

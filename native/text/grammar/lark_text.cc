@@ -16,7 +16,7 @@ namespace {
 
 using Kind = RuleTree::Kind;
 
-constexpr size_t kMaxClassRanges = 1 << 20;  // In the classes of all regular expressions.
+constexpr size_t kMaxClassRanges = 1 << 20;  // Total over the classes of all regular expressions.
 
 bool is_lark_name(char c) { return is_digit(c) || is_upper(c) || is_lower(c) || c == '_'; }
 
@@ -394,7 +394,7 @@ class LarkParser {
     return failed_ ? std::nullopt : std::optional(text);
   }
 
-  // Parses the part of an escape sequence after the backslash.
+  // Parses the part of an escape sequence that follows the backslash.
   uint32_t escape() {
     const size_t begin = at_ - 1;
     if (at_end()) return refused(begin, "the text ends with a backslash");

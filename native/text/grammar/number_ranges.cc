@@ -24,8 +24,8 @@ class Ranges {
   ExprId zeros() { return pool_.star(pool_.character('0')); }
   ExprId optional(ExprId e) { return pool_.either(ExpressionPool::kEmpty, e); }
 
-  // Matches the digit strings that are as long as `bound` and whose value is at least the bound (`at_least`) or at most
-  // the bound (otherwise).
+  // Matches the digit strings that have as many digits as `bound` and whose value is at least `bound` (if `at_least` is
+  // set) or at most `bound` (otherwise).
   ExprId same_length(const std::string& bound, bool at_least) {
     ExprId e = ExpressionPool::kEmpty;  // The bound itself, built from the last digit to the first.
     for (size_t i = bound.size(); i-- > 0;) {
@@ -49,8 +49,8 @@ class Ranges {
     return e;
   }
 
-  // Matches one or more digits after the decimal point whose value is above (`at_least`) or below the fraction `bound`.
-  // The bound itself matches too, unless `strict` is set.
+  // Matches one or more digits after the decimal point whose value is above the fraction `bound` (if `at_least` is set)
+  // or below it (otherwise). The bound itself matches too, unless `strict` is set.
   ExprId fraction_beyond(const std::string& bound, bool at_least, bool strict) {
     const ExprId equal_tail = strict ? ExpressionPool::kNothing : zeros();
     // Matches what may follow once the text has matched all digits of the bound.
@@ -73,8 +73,8 @@ class Ranges {
     return e;
   }
 
-  // Matches the numbers without sign or exponent that are at least the bound (`at_least`) or at most the bound
-  // (otherwise).
+  // Matches the numbers without sign and exponent that are at least the bound (if `at_least` is set) or at most the
+  // bound (otherwise).
   ExprId beyond(const Decimal& bound, bool at_least, bool strict) {
     const std::string& whole_part = bound.whole;
     ExprId e = ExpressionPool::kNothing;
@@ -168,7 +168,7 @@ int Decimal::compare(const Decimal& other) const {
 
 ExprId integers(ExpressionPool& pool, const NumberBounds& bounds) {
   Ranges ranges(pool);
-  // Inclusive bounds on whole numbers, by sign.
+  // Inclusive bounds on integers, separately for each sign.
   const auto least_whole = [&](const Decimal& bound) {  // For a non-negative bound: the smallest allowed magnitude.
     return bound.is_whole() && !bounds.above_least ? bound.whole : Ranges::plus_one(bound.whole);
   };

@@ -1,4 +1,4 @@
-// Builds expressions for JSON numbers within bounds. No side effects.
+// Builds expressions for JSON numbers within bounds. The functions have no side effects.
 #pragma once
 
 #include <optional>

@@ -25,7 +25,7 @@ class Numbers {
   std::vector<uint64_t> words_;
 };
 
-// Optional members, and the requirements between them.
+// The optional members of an object, and the requirements between them.
 class OpenMembers {
  public:
   OpenMembers(const ObjectShape& object, const std::vector<bool>& must, const std::vector<bool>& may) {
@@ -47,8 +47,8 @@ class OpenMembers {
     find_groups();
   }
 
-  // Returns whether the number of members present can be between `least` and `most`. The trivial cases of no members
-  // and of all members are not considered.
+  // Returns whether the number of present members can lie between `least` and `most`. The trivial cases in which no
+  // member or every member is present are not considered.
   std::optional<bool> some_number_within(uint64_t least, uint64_t most, Fuel& fuel) const {
     // Groups can be added one at a time, each after the groups that it requires. Each step raises the count by at most
     // the size of the largest group, so the count cannot skip a range that is at least this wide.
@@ -190,7 +190,7 @@ class OpenMembers {
   std::vector<uint32_t> group_of_, group_sizes_;
 };
 
-// Number of fuel steps for one pass over all requirements.
+// The number of fuel steps that one pass over all requirements costs.
 size_t steps_of(const ObjectShape& object) {
   size_t steps = object.needs.size();
   for (const auto& [property, others] : object.needs) steps += others.size();

@@ -1,5 +1,5 @@
 // Decides which properties of an object can occur together when some of them require others and the number of members
-// is limited. No side effects; safe on any thread.
+// is limited. The functions have no side effects and may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ std::optional<uint32_t> members_for_marks(uint32_t missing, uint32_t offered, bo
 // Adds to `there` all properties that the properties in it require, directly or indirectly.
 void add_needed(const ObjectShape& object, std::vector<bool>& there);
 
-// Removes from `may` the properties that require an impossible property. Returns false if the fuel runs out.
+// Removes from `may` all properties that require, directly or indirectly, a property that is not in `may`. Returns
+// false if the fuel runs out.
 bool drop_unmet(const ObjectShape& object, std::vector<bool>& may, Fuel& fuel);
 
 // Returns whether between `least` and `most` properties can occur together: all properties in `must`, plus any in

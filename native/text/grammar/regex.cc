@@ -32,7 +32,7 @@ CodePointSet white_space() {
   return set;
 }
 
-constexpr size_t kMaxRanges = 1 << 20;  // In all classes of a pattern. A class such as \w has hundreds.
+constexpr size_t kMaxRanges = 1 << 20;  // Total over all classes of a pattern. \w alone has hundreds.
 
 CodePointSet categories(std::initializer_list<std::string_view> names) {
   CodePointSet set;
@@ -446,7 +446,7 @@ class RegexParser {
       }
       default: break;
     }
-    // Letters and digits are reserved. Any other escaped character is a literal.
+    // Escapes of other letters and digits are rejected. Any other escaped character is a literal.
     if ((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z')) {
       refuse(std::string("unknown escape \\") + static_cast<char>(c));
       return 0;

@@ -1,6 +1,6 @@
 // Regular expressions in two dialects. A pattern is parsed into a tree and then converted to an expression. There is no
 // backtracking. Constructs that no finite automaton can implement (back references) or that are not supported
-// (lookbehind) are rejected with a specific error. Pure functions.
+// (lookbehind) are rejected with a specific error. The functions are pure.
 #pragma once
 
 #include <cstdint>

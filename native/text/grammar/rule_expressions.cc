@@ -15,7 +15,7 @@ namespace {
 using Kind = RuleTree::Kind;
 constexpr uint32_t kNone = UINT32_MAX;
 
-// Which strings match: the empty string, non-empty strings, both or neither.
+// The kinds of strings that an expression matches: the empty string, non-empty strings, both or neither.
 struct Texts {
   bool empty = false, longer = false;
   bool any() const { return empty || longer; }
@@ -53,7 +53,7 @@ class RuleBuilder {
       if (tree_.nodes[node].kind == Kind::kRule) visit(tree_.nodes[node].a);
   }
 
-  // Fills reached_. Each rule comes after the rules that it uses, as far as recursion allows.
+  // Fills reached_. Each rule comes after the rules that it uses, except where rules use each other recursively.
   void reach() {
     struct Step {
       uint32_t rule, node;
@@ -89,7 +89,8 @@ class RuleBuilder {
     }
   }
 
-  // Computes a least fixed point: a rule is recomputed whenever a rule that it uses has changed.
+  // Computes the kinds of strings that each rule matches as a least fixed point: a rule is recomputed whenever the
+  // result of a rule that it uses has changed.
   void find_texts() {
     rule_texts_.resize(tree_.rules.size());
     texts_.resize(tree_.nodes.size());
@@ -330,8 +331,8 @@ class RuleBuilder {
     Texts texts;
   };
   std::vector<RegexTexts> regexes_;
-  std::vector<Texts> texts_, rule_texts_;  // By node and by rule, respectively.
-  std::vector<ExprId> expressions_;        // By node.
+  std::vector<Texts> texts_, rule_texts_;  // Indexed by node and by rule, respectively.
+  std::vector<ExprId> expressions_;        // Indexed by node.
 };
 
 }  // namespace

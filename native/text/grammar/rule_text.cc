@@ -124,7 +124,8 @@ class RuleParser {
     return out_.add_list(Kind::kEither, ways);
   }
 
-  // Ends at the first element that is not part of the sequence: the end of the text, "|", ")", or the next rule.
+  // A sequence ends where no further element of it follows: at the end of the text, at "|", at ")", or at the next
+  // rule.
   uint32_t sequence(int depth) {
     std::vector<uint32_t> parts;
     for (skip(); !failed_ && !at_end(); skip()) {
@@ -247,7 +248,7 @@ class RuleParser {
     }
     if (ranges.empty()) refuse(begin, "a character class is empty");
     if (failed_) return 0;
-    // Sorted so that each range is appended at the end of the set.
+    // The ranges are sorted, so that each range is appended at the end of the set.
     std::ranges::sort(ranges, {}, &CodePointSet::Range::first);
     CodePointSet set;
     for (const auto& range : ranges) set.add(range.first, range.last);

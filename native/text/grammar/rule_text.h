@@ -1,6 +1,6 @@
 // Parses grammars into a tree of rules, which rule_expressions.h converts to expressions. There are two notations. GBNF
 // consists of rules `name ::= ...` with literals, character classes, groups, alternatives, repetitions and references.
-// For Lark's notation, lark_text.h documents the supported subset. No side effects.
+// For Lark's notation, lark_text.h documents the supported subset. The functions have no side effects.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct RuleTree {
     // Meaning of a, b and c, by kind: literal; set; regex; children [a, b) of `children`; operand, least, most; rule.
     uint32_t a = 0, b = 0, c = 0;
   };
-  // A rule's nodes are [first, root]. Each node comes after its children.
+  // A rule's nodes have the indices [first, root]. Each node comes after its children.
   struct Rule {
     std::string name;
     size_t at = 0;  // Byte offset at which the rule is first named.

@@ -1,7 +1,7 @@
 // A JSON Schema (draft 2020-12, and drafts 04 to 07 as they occur in practice) compiled to shapes. For each place in a
 // document, a shape lists the scalars, objects and arrays that may occur there. References, unions and intersections
-// are resolved, and everything that could never be completed is removed. Compilation is bounded by fuel. The result is
-// immutable except for the expression pool. Because of the pool, only one thread may use it at a time.
+// are resolved, and everything for which no complete text exists is removed. Compilation is bounded by fuel. The result
+// is immutable except for the expression pool. Because of the pool, only one thread may use it at a time.
 #pragma once
 
 #include <cstdint>
@@ -53,10 +53,10 @@ struct ArrayShape {
   bool unique = false;
   ExprId scalar = ExpressionPool::kNothing;
   uint32_t n_values = kUnbounded;
-  // Counts the items that match `contains`. Between least_matches and most_matches items have the shape `matching`
-  // (kNoShape: no item can match); all other items have the shape `rest`. If most_matches is bounded, no value has both
-  // shapes. Otherwise `rest` includes the matching items, and it is enough that some of them could have been counted.
-  // There is no prefix.
+  // Describes arrays whose items that match `contains` are counted. Between least_matches and most_matches items have
+  // the shape `matching` (kNoShape: no item can match); all other items have the shape `rest`. If most_matches is
+  // bounded, no value has both shapes. Otherwise `rest` includes the matching items, and it is enough that some of them
+  // could have been counted. There is no prefix.
   bool counts_matches = false;
   ShapeId matching = kNoShape;
   uint32_t least_matches = 0, most_matches = kUnbounded;
@@ -123,7 +123,7 @@ class Schema {
 
   ExpressionPool& expressions() { return *pool_; }
   ShapeId root() const { return root_; }
-  // Expression for a plain text, or kNothing if the root is a JSON value.
+  // The expression for a plain text, or kNothing if the schema describes a JSON value.
   ExprId text() const { return text_; }
   size_t bytes() const;
   const Shape& shape(ShapeId id) const { return shapes_[id]; }

@@ -43,7 +43,7 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
     Branch branch = std::move(work.back());
     work.pop_back();
     bool alive = true;
-    std::vector<std::vector<Conjunction>> choices;  // For each choice, one alternative must apply.
+    std::vector<std::vector<Conjunction>> choices;  // In each choice, one alternative must apply.
     while (alive && !branch.open.empty() && spend()) {
       const json::Id schema = branch.open.back();
       branch.open.pop_back();
@@ -228,8 +228,8 @@ void SchemaCompiler::take_one_of(json::Id schema, json::Id list, uint32_t types,
       if (!spend()) return;
       const uint32_t shared = shared_types(ways[i], ways[j], types, 0);
       if (shared == 0) continue;
-      // At least one schema of each pair must not match. Each branch is therefore combined with the negation of the
-      // other.
+      // At most one schema of each pair may match. Each of the two branches is therefore combined with the negation of
+      // the other.
       const json::Id not_j = negate_for(ways[j], shared, types & type_of(through_refs(ways[i])));
       const json::Id not_i = negate_for(ways[i], shared, types & type_of(through_refs(ways[j])));
       if (not_j != json::kAbsent && not_i != json::kAbsent) {

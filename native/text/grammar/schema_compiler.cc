@@ -46,7 +46,7 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
     if (failed_) return nullptr;
     possible = prune();  // Some arrays may need more distinct items than exist.
   }
-  // The result of prune() is meaningless if the pool has failed.
+  // If the pool has failed, the result of prune() is meaningless.
   if (pool_->failed())
     problem(SchemaProblem::Kind::kTooLarge, json::kAbsent, "", "the schema's patterns are too complex");
   else if (!possible)
@@ -167,7 +167,7 @@ void SchemaCompiler::read_text_grammar(json::Id schema) {
 }
 
 // Makes each character of a string a separate class. This is done for all strings of the schema, because any of them
-// may turn out to be a name or an enumerated value.
+// may turn out to be a member name or an enumerated value.
 void SchemaCompiler::separate_text(const std::string& text) {
   std::string_view left = text;
   while (!left.empty()) {

@@ -61,7 +61,7 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<json::Id>& flat) {
   for (size_t i = 0; i < n_prefix && i < array.most; ++i) array.prefix.push_back(shape_of(items_at(i)));
   Conjunction rest = items_at(n_prefix);
   if (contained.most < array.most) {
-    // Items that are not counted must not match.
+    // Items that are not counted must not match `contains`.
     const json::Id no = negate(contained.schema);
     if (no != json::kAbsent) {
       rest.push_back(no);
@@ -127,8 +127,8 @@ std::vector<std::string> SchemaCompiler::declared_names(const std::vector<json::
   return names;
 }
 
-// A required member is either one of the declared members or an undeclared one. Each combination becomes a separate
-// object shape.
+// A required member is either one of the declared members or an undeclared one. Each combination of these cases becomes
+// a separate object shape.
 void SchemaCompiler::add_object(ShapeId id, const std::vector<json::Id>& flat) {
   struct Way {
     std::vector<json::Id> flat;
@@ -305,7 +305,7 @@ void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPar
     }
   }
   const bool counted = counts_names(object);
-  // Counts up to this limit are exact; above it, names count as unlimited.
+  // The number of possible names is exact up to this limit; above it, the names count as unlimited.
   const uint64_t most = std::max(object.least, 1u << 20);
   for (const Kinds& kind : kinds) {
     Conjunction all;

@@ -50,8 +50,8 @@ uint32_t SchemaCompiler::shared_types(json::Id a, json::Id b, uint32_t types, in
   return types;
 }
 
-// Two object schemas exclude each other if one requires a member and the other either forbids it or allows only
-// incompatible values.
+// Two object schemas exclude each other if one of them requires a member and the other either forbids the member or
+// allows only incompatible values for it.
 bool SchemaCompiler::objects_exclude(json::Id a, json::Id b, int depth) {
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
     const json::Id required = doc_.member(x, "required");
@@ -320,7 +320,7 @@ json::Id SchemaCompiler::not_exactly_one(json::Id list) {
 bool SchemaCompiler::negate_keyword(json::Id schema, const std::string& name, json::Id value,
                                     std::vector<json::Id>& ways) {
   const auto number_plus = [&](double by) { return count(doc_.number(value) + by); };
-  // A keyword with an invalid value cannot be negated.
+  // A keyword that has an invalid value cannot be negated.
   for (const char* counted :
        {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minimum", "maximum"})
     if (name == counted && !doc_.is(value, Kind::kNumber)) return false;

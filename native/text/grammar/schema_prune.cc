@@ -1,4 +1,4 @@
-// Removes everything that could never be completed.
+// Removes from the shapes everything for which no complete text exists.
 #include "text/grammar/schema_compiler.h"
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace monolith::grammar {
 
-// `has_rest`, `has_matching`: whether items of these shapes are possible. Only for arrays that count matches.
+// `has_rest`, `has_matching`: whether items of the shapes `rest` and `matching` are possible. Only for arrays that
+// count matches.
 bool ArrayShape::can_be_completed(uint32_t n, uint32_t n_matches, bool has_rest, bool has_matching) const {
   if (n > most || n_matches > most_matches) return false;
   const uint32_t items_needed = n < least ? least - n : 0, items_left = most - n;
@@ -112,8 +113,8 @@ void SchemaCompiler::compare_items() {
   const ExprId whole = pool_->concat(positive, pool_->star(digit));
   const ExprId fraction = pool_->concat(pool_->character('.'), pool_->concat(pool_->star(digit), positive));
   const ExprId minus = pool_->either(ExpressionPool::kEmpty, pool_->character('-'));
-  // Expression for scalars that can be written in only one way: numbers without an exponent, trailing zeros or -0, and
-  // the literal words.
+  // The expression for scalars, restricted so that each value can be written in only one way: numbers without an
+  // exponent, without trailing zeros and without -0, and the literal words.
   const ExprId once = pool_->either({pool_->character('0'), pool_->concat(minus, whole),
                                      pool_->concat(minus, pool_->concat(whole, fraction)),
                                      pool_->concat(minus, pool_->concat(pool_->character('0'), fraction)),

@@ -23,7 +23,7 @@ json::Id SchemaCompiler::resolve(const std::string& ref) {
   const size_t hash = ref.find('#');
   const std::string base = ref.substr(0, hash);
   auto found = ids_.find(base);
-  // A relative reference matches if it equals the last part of a document's absolute ID.
+  // A relative reference refers to the document whose absolute ID ends with the reference.
   if (found == ids_.end()) {
     for (auto at = ids_.begin(); at != ids_.end(); ++at)
       if (at->first.ends_with("/" + base)) found = at;

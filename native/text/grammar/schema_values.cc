@@ -106,8 +106,8 @@ void SchemaCompiler::add_values(ShapeId id, const std::vector<json::Id>& flat, u
           strings_listed.push_back(value);
         break;
       default: {
-        // An array or object is replaced with a schema that matches exactly this value, in addition to the other
-        // keywords.
+        // An enumerated array or object is replaced with a schema that matches exactly this value. The branch's other
+        // keywords still apply.
         std::vector<json::Id> all;
         for (const json::Id schema : flat) {
           const json::Id rest = without_values(schema);
@@ -236,8 +236,8 @@ ExprId SchemaCompiler::numbers(const std::vector<json::Id>& flat, uint32_t types
   return e;
 }
 
-// Expression for numbers without an exponent. A value has too many spellings with an exponent to exclude them
-// individually.
+// The expression for numbers without an exponent. Numbers with an exponent are excluded, because a value has too many
+// such spellings to exclude them individually.
 ExprId SchemaCompiler::plain_numbers() {
   return pool_->star(pool_->set(CodePointSet::all().minus(CodePointSet::of('e')).minus(CodePointSet::of('E'))));
 }
@@ -262,7 +262,7 @@ ExprId SchemaCompiler::multiples_of(json::Id multiple, uint32_t types) {
                          pool_->either(ExpressionPool::kEmpty,
                                        pool_->concat(point, pool_->repeat(pool_->character('0'), 1, kUnbounded))));
   }
-  // For 0.1, 0.01 and so on: limits the number of decimal places.
+  // If `multipleOf` is 0.1, 0.01 and so on, limits the number of decimal places.
   const std::string& fraction = decimal->fraction;
   if (decimal->whole == "0" && fraction.find_first_not_of('0') == fraction.size() - 1 && fraction.back() == '1') {
     const ExprId digit = pool_->set(CodePointSet::of('0', '9'));

@@ -1,5 +1,5 @@
 // A non-JSON syntax for a value: the arguments of a tool call in a model's native format. Object members are enclosed
-// in literals, and strings may appear without quotes. Plain values.
+// in literals, and strings may appear without quotes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct Spelling {
   std::string text_end;  // Text that must not occur in unquoted strings. Not empty.
   // Delimiter around unquoted strings inside JSON values. If empty, such strings are written with quotation marks.
   std::string string_mark;
-  // If string_mark is a special token, its spelling as text. Such strings must not contain this spelling either.
+  // If string_mark is a special token, this is the token's spelling as text. Unquoted strings must not contain this
+  // spelling either.
   std::string mark_text;
   bool nested = false;  // Nested objects use the same syntax, in braces.
   // If not empty, tag syntax is used: nested objects are written as members, and arrays as a series of members with
@@ -51,8 +52,8 @@ struct Spelling {
   void separate(CharPartition& partition) const;
 };
 
-// A prefix that the model generates before the value: between `least` and `most` digits, or digits and letters,
-// followed by a fixed text.
+// A prefix that the model generates before the value: between `least` and `most` characters, which are digits or, if
+// letters are allowed, digits and letters, followed by a fixed text.
 struct Lead {
   bool letters = false;
   uint32_t least = 0, most = 0;  // Minimum and maximum number of characters; `most` = 0 means no prefix.

@@ -42,7 +42,7 @@ TokenTree build(std::vector<std::pair<std::string_view, uint32_t>>& entries) {
     last = bytes;
   }
   for (const uint32_t node : path) tree.nodes[node].end = static_cast<uint32_t>(tree.nodes.size());
-  // Each node raises the height of its ancestors.
+  // Each node raises the height of its ancestors to at least its own distance from them.
   std::vector<uint32_t> parents;
   for (uint32_t node = 0; node < tree.nodes.size(); ++node) {
     while (parents.size() >= tree.nodes[node].depth) parents.pop_back();
@@ -67,7 +67,7 @@ TokenTrie::TokenTrie(std::span<const std::string> bytes) : n_tokens_(bytes.size(
   std::vector<std::pair<std::string_view, uint32_t>> plain, other;
   for (uint32_t id = 0; id < bytes.size(); ++id) {
     const std::string_view text = bytes[id];
-    // Longer tokens are never allowed. Their text can also be written with shorter tokens.
+    // Tokens above the length limit are never allowed; their text can also be written with shorter tokens.
     if (text.empty() || text.size() > kLongest) continue;
     const size_t n = plain_characters(text);
     longest_plain_ = std::max(longest_plain_, n);

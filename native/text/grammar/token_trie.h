@@ -73,7 +73,7 @@ class TokenTrie {
   const TokenTree& plain() const { return plain_; }
   const TokenTree& other() const { return other_; }
   const TokenMask& plain_mask() const { return plain_mask_; }
-  size_t longest_plain() const { return longest_plain_; }  // In characters.
+  size_t longest_plain() const { return longest_plain_; }  // Length in characters.
 
  private:
   size_t n_tokens_;

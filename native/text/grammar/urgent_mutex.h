@@ -18,12 +18,12 @@ class UrgentMutex {
     mutex_.lock();
     if (--n_waiting_ > 0) return;
     wanted_ = false;
-    // Another thread may have announced itself in the meantime. It cannot get the lock before this function has
+    // Another thread may have announced itself in the meantime, but it cannot acquire the lock before this function has
     // returned.
     if (n_waiting_ > 0) wanted_ = true;
   }
 
-  // True while a thread waits in lock_urgent().
+  // Returns true while a thread waits in lock_urgent().
   const std::atomic<bool>& wanted() const { return wanted_; }
   int n_waiting() const { return n_waiting_; }  // Number of threads in lock_urgent(). For tests.
 

@@ -10,7 +10,7 @@ namespace monolith {
 
 namespace {
 
-// Returns the pre-tokenizer that the file specifies, either by name or as a list of stages.
+// Returns the pre-tokenizer that the tokenizer's description specifies, either by name or as a list of stages.
 Result<PreTokenizerTraits> find_traits(const TokenizerSpec& spec) {
   if (spec.split_stages) {
     PreTokenizerTraits traits{
@@ -78,7 +78,7 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     if (result == kNoToken || !tokens.is_ordinary(result)) continue;
     merges_.insert(left_id, right_id, {line_rank, result});
   }
-  // If two tokens have the same bytes, the first token is kept. Only unusual spellings have such duplicates.
+  // If two tokens have the same bytes, the first one is kept. Such duplicates occur only with unusual spellings.
   for (TokenId id = 0; id < tokens.size(); ++id)
     if (tokens.kind(id) == TokenKind::kNormal && !tokens.bytes(id).empty()) words_.insert(id);
 }

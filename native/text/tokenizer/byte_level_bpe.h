@@ -28,8 +28,9 @@ class ByteLevelBpe final : public Tokenizer {
   PreTokenizerTraits traits_;
   MergeTable merges_;
   std::array<Symbol, 256> byte_symbols_;  // Negative if the vocabulary lacks the byte.
-  // Words that are tokens. When such a word first occurs, it is merged once to find out whether the result is that
-  // token, and the answer is cached. Races are harmless because all threads compute the same result.
+  // The words that are also tokens of the vocabulary. When such a word first occurs, it is merged once to find out
+  // whether the result is that token, and the answer is cached. Races are harmless because all threads compute the same
+  // result.
   StringTable words_;
   enum class WholeWord : uint8_t { kUntried, kYes, kNo };
   std::unique_ptr<std::atomic<WholeWord>[]> whole_words_;

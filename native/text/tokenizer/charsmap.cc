@@ -39,7 +39,7 @@ size_t Charsmap::longest(std::string_view text, std::string_view& replacement) c
     if (node >= units_.size()) break;
     const uint32_t at = units_[node] & ~(1u << 31);
     if (at >= replacements_.size()) break;
-    // Terminated by a zero byte, which is at the latest the one that parse() appended.
+    // The replacement is terminated by a zero byte. There always is one, because parse() has appended one at the end.
     replacement = replacements_.data() + at;
     best = i + 1;
   }

@@ -35,7 +35,7 @@ class CodePoints {
 
  private:
   struct Range {
-    uint32_t first, last;  // Inclusive.
+    uint32_t first, last;  // Both are inclusive.
   };
   std::vector<Range> ranges_;
 };

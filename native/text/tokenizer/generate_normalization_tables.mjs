@@ -8,12 +8,12 @@
 
 if (process.versions.unicode !== '17.0') throw new Error(`needs Unicode 17.0 (this Node.js has ${process.versions.unicode})`);
 
-/** Code points that have no combining class in the reference. */
+/** Code points that have no combining class in the reference library. */
 const NO_CLASS = codePoints(`7fd 897-89f 8ca-8d3 9fe c3c d3b-d3c eba 1715 1abf-1add 1ae0-1aeb 1df6-1dfa a82c 10d24-10d27
   10d69-10d6d 10eab-10eac 10efa-10efb 10efd-10eff 10f46-10f50 10f82-10f85 11070 1133b 113ce-113d0 1145e 11839-1183a
   1193d-1193e 11943 119e0 11a34 11a47 11a99 11d42 11d44-11d45 11d97 11f41-11f42 1612f 16ff0-16ff1 1e08f 1e130-1e136
   1e2ae 1e2ec-1e2ef 1e4ec-1e4ef 1e5ee-1e5ef 1e6e3 1e6e6 1e6ee-1e6ef 1e6f5`);
-/** Code points that do not decompose in the reference. */
+/** Code points that do not decompose in the reference library. */
 const WHOLE = codePoints(`32ff a7f1-a7f4 ab69 105c9 105e4 10781-107ba 11383 11385 1138e 11391 113c5 113c7-113c8 11938
   16121-16128 16d68-16d6a 1ccd6-1ccf9 1e030-1e06d 1f16c 1fbf0-1fbf9`);
 

@@ -1,5 +1,5 @@
-// Hashing for the tokenizer's flat hash tables. Hashes are seeded per process, so that nobody can craft a file with
-// colliding keys.
+// Hashing for the tokenizer's flat hash tables. Hashes are seeded with a random number per process, so that a file with
+// colliding keys cannot be crafted.
 #pragma once
 
 #include <cstdint>

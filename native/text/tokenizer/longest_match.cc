@@ -22,7 +22,7 @@ Result<std::unique_ptr<Tokenizer>> LongestMatch::build(const TokenizerSpec& spec
 LongestMatch::LongestMatch(std::unique_ptr<const Vocabulary> owned)
     : Tokenizer(std::move(owned), {}), pieces_(matched_entries(vocabulary())) {}
 
-// Bytes that no token starts with become unknown tokens. If the vocabulary has none, they are dropped.
+// A byte with which no token starts becomes an unknown token or, if the vocabulary has no unknown token, is dropped.
 void LongestMatch::encode_prepared(std::string_view text, bool, std::vector<TokenId>& out) const {
   for (size_t at = 0; at < text.size();) {
     size_t longest = 1;

@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// Every step-th code point of the inclusive range, and the distance to its lower-case form.
+// Every step-th code point of an inclusive range, and the distance from each of them to its lower-case form.
 struct LowerCaseRun {
   uint32_t first, last, step;
   int32_t distance;

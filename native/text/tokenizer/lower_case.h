@@ -1,4 +1,4 @@
-// Converts single characters to lower case. No side effects; safe on any thread.
+// Converts single characters to lower case. The functions have no side effects and may be called from any thread.
 #pragma once
 
 #include <cstdint>

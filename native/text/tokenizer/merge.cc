@@ -97,7 +97,7 @@ void Merger::merge_long(const MergeTable& table, std::vector<Symbol>& symbols) {
     const int32_t left = static_cast<int32_t>(top & UINT32_MAX);
     Link& link = links_[left];
     // An entry is stale if its pair has changed since the entry was pushed. If the changed pair happens to have the
-    // same rank, this entry counts as valid, and the newer duplicate becomes stale.
+    // same rank as before, this entry counts as valid, and the newer entry for the same pair becomes stale.
     if (link.merge.rank != top >> 32) continue;
     const int32_t right = link.next;
     symbols[left] = link.merge.result;

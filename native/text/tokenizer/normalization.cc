@@ -147,8 +147,8 @@ class Data {
     return found != compositions_.end() && found->pair == pair ? found->composite : 0;
   }
 
-  std::vector<Decomposition> canonical_, compatible_;  // Ascending.
-  std::vector<Composition> compositions_;              // Ascending.
+  std::vector<Decomposition> canonical_, compatible_;  // In ascending order.
+  std::vector<Composition> compositions_;              // In ascending order.
   uint16_t block_of_[(kMaxCodePoint + 1) >> kShift];
   std::vector<Properties> blocks_;
 };
@@ -158,7 +158,7 @@ struct Unit {
   uint8_t combining_class;
 };
 
-// The state of one normalize() call, which scans `text` and rewrites the segments that are not normalized.
+// The state of one normalize() call, which scans `text` and rewrites only the segments that are not normalized.
 class Normalizer {
  public:
   Normalizer(std::string_view text, NormalForm form, std::string& out)
@@ -205,7 +205,7 @@ class Normalizer {
     return i;
   }
 
-  // Skips characters that are normalized in any context, which is the case for most text. Records only the last skipped
+  // Skips characters that are normalized in any context, as most characters are. Records only the last skipped
   // character.
   size_t skip_plain(size_t i) {
     const uint8_t flags = static_cast<uint8_t>(wrong_flags_ | (composes_ ? kMayCompose : 0));
@@ -369,7 +369,7 @@ class Normalizer {
   std::string& out_;
   bool changed_ = false;
   size_t copied_ = 0;  // Everything before this offset is in `out_`, normalized.
-  // The last character with class 0, and the combining class of the last character.
+  // The last character with combining class 0, and the combining class of the last character.
   size_t boundary_ = 0;
   char32_t starter_ = 0;
   bool starter_decomposes_ = false;

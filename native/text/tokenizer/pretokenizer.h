@@ -106,7 +106,7 @@ NormalForm normal_form_of_pretokenizer(std::string_view name);
 // tokenizer.json, or nullopt if the pattern is unknown. In patterns, an escape is equivalent to the character that it
 // denotes.
 std::optional<SplitStage> find_split_stage(std::string_view pattern);
-// Returns whether the stage's expression matches every character of any text.
+// Returns whether every character of any text belongs to a match of the stage's expression.
 bool matches_everything(SplitStage stage);
 
 // Conversion between stages and their names in metadata. For an unknown stage or name, these functions return an empty
@@ -114,7 +114,7 @@ bool matches_everything(SplitStage stage);
 std::string_view split_stage_name(SplitStage stage);
 std::optional<SplitStage> split_stage_of_name(std::string_view name);
 
-// Calls emit(context, word) for each word, in order. Concatenating the words yields `text`.
+// Calls emit(context, word) for each word, in order. The concatenation of all words is equal to `text`.
 using EmitWord = void (*)(void* context, std::string_view word);
 void pretokenize(const PreTokenizer& splitter, std::string_view text, EmitWord emit, void* context);
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kEscapedSpace = "\u2581";
 
-// Symbols for characters that no piece contains. They only preserve the position and the bytes of the character. An
-// invalid byte is represented as 0x110000 + byte.
+// Symbols for characters that no piece contains. Such a symbol only records the position and the bytes of the
+// character. An invalid byte is represented as 0x110000 + byte.
 constexpr uint32_t kLooseBytes = 0x110000;
 Symbol loose_symbol(uint32_t code_point) { return ~static_cast<Symbol>(code_point); }
 
@@ -195,7 +195,7 @@ void SentencePiece::build_merges(const std::vector<float>& scores) {
   }
 }
 
-// Sets an ordered list of merges of the form "left right". A line with an unknown piece is skipped, as in byte-level
+// Stores an ordered list of merges of the form "left right". A line with an unknown piece is skipped, as in byte-level
 // BPE.
 void SentencePiece::set_merges(const std::vector<std::string_view>& merges) {
   merges_ = MergeTable(merges.size());
@@ -276,7 +276,7 @@ struct SentencePiece::Session {
   // Emits the byte tokens of a character. If any byte token is missing, emits the unknown token instead, or nothing if
   // there is no unknown token. With lacks_unknown, emits the byte tokens that exist.
   void put_bytes(std::string_view character) {
-    // In SentencePiece's text, a space is written as "▁".
+    // In SentencePiece's own representation of text, a space is written as "▁".
     if (character == " " && !model.options_.plain_spaces) character = kEscapedSpace;
     const size_t before = out.size();
     for (const char c : character) {

@@ -36,7 +36,7 @@ class SentencePiece final : public Tokenizer {
     bool lines_apart = false;     // Merge runs of line breaks separately.
     bool whole_lines = false;     // Do not merge further if a run of line breaks is a token.
     bool lacks_unknown = false;   // Drop bytes without a token.
-    // kApart: whitespace and words are merged separately. kDropped: whitespace is dropped.
+    // kApart: merging is done separately within words and within whitespace. kDropped: whitespace is dropped.
     enum class WhiteSpace : uint8_t { kText, kApart, kDropped };
     WhiteSpace white_space = WhiteSpace::kText;
     bool plain_spaces = false;   // "▁" is an ordinary character.

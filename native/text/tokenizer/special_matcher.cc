@@ -38,7 +38,7 @@ SpecialMatcher::SpecialMatcher(std::vector<Entry> entries, Order order) : order_
 uint32_t SpecialMatcher::child(uint32_t node, unsigned char byte) const {
   const Edge* edges = edges_.data() + nodes_[node].first_edge;
   const Edge* end = edges + nodes_[node].n_edges;
-  // Most nodes have one edge. Edges are ordered by unsigned byte, which is also how std::string_view compares.
+  // Most nodes have one edge. Edges are ordered by unsigned byte value, the order in which std::string_view compares.
   const Edge* at = std::lower_bound(edges, end, byte, [](const Edge& edge, unsigned char b) { return edge.byte < b; });
   return at != end && at->byte == byte ? at->node : 0;
 }
@@ -91,7 +91,8 @@ void SpecialMatcher::choose(std::string_view text, std::vector<SpecialMatch>& ca
     std::sort(bucket.begin(), bucket.end(),
               [](const SpecialMatch& a, const SpecialMatch& b) { return a.begin < b.begin; });
     for (const SpecialMatch& match : bucket) {
-      // Every range taken so far is at least as long as this match, so any overlapping range covers one of its ends.
+      // Every range taken so far is at least as long as this match, so any of these ranges that overlaps this match
+      // covers at least one of its ends.
       if (taken[match.begin]) continue;
       if (!taken[match.end - 1]) {
         std::fill(taken.begin() + match.begin, taken.begin() + match.end, true);

@@ -13,7 +13,7 @@
 
 namespace monolith::pretokenizing {
 
-// Isolates each single character that satisfies `belongs`.
+// Isolates every character that satisfies `belongs`, one at a time.
 template <typename Belongs, typename Emit>
 void isolate_each(std::string_view text, Belongs belongs, Emit emit) {
   const CharReader reader(text);

@@ -59,7 +59,7 @@ void split_gpt2(std::string_view text, Emit emit) {
   }
 }
 
-// The ways in which the expressions that are based on OpenAI's cl100k differ.
+// The properties in which the expressions that are based on OpenAI's cl100k differ.
 struct WordRules {
   // \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} instead of \s+(?!\S)|\s+
   bool halved_spaces = false;
@@ -109,7 +109,7 @@ inline size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t&
     if (after_newline > begin) return after_newline;
   }
   constexpr size_t kMax = 512;
-  // If other text follows the run, the run's last character belongs to that text.
+  // If other text follows the run of whitespace, the run's last character belongs to that text.
   size_t most = 0;
   for (size_t i = begin; i < plain_end && most <= kMax; ++most) i += reader.at(i).size;
   if (most <= kMax && !reader.at(plain_end).is(CharClass::kEnd)) --most;
@@ -133,7 +133,7 @@ void split_words(std::string_view text, Emit emit) {
   const auto is_sign = [](const Char& c) {
     return c.is_sign() && !(kRules.marks_are_letters && c.is(CharDetail::kMark));
   };
-  // Returns the end of the run of letters whose first letter ends at `i`.
+  // Returns the end of a run of letters, given the end `i` of its first letter.
   const auto skip_letters = [&](size_t i) {
     if constexpr (!kRules.phrases) return reader.skip(i, is_letter_here);
     for (;;) {

@@ -29,7 +29,8 @@ class StringArena {
   std::vector<uint32_t> offsets_{0};
 };
 
-// Maps each string in `arena` to its index. Open addressing, at most half full. The arena must outlive the table.
+// Maps each string in `arena` to its index. The hash table uses open addressing and is at most half full. The arena
+// must outlive the table.
 class StringTable {
  public:
   static constexpr int32_t kAbsent = -1;

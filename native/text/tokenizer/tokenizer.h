@@ -28,7 +28,8 @@ struct EncodeOptions {
   // ordinary text, and so is any shorter special token within it. A guard at the edge of a spelling has no effect.
   char32_t guard = 0;
   bool continues = false;  // The text continues earlier text, so no SentencePiece space prefix is added.
-  // Skip Unicode normalization so that the tokens spell exactly this text. Used for text that the model generates.
+  // Whether to skip Unicode normalization, so that the tokens spell exactly this text. Used for text that the model
+  // generates.
   bool verbatim = false;
 };
 
@@ -54,7 +55,7 @@ class Tokenizer {
   bool adds_bos() const { return add_bos_; }  // Whether EncodeOptions::add_special adds BOS.
   // True for eos, eot, <|im_end|> and the other end tokens that llama.cpp collects.
   bool is_end_of_generation(TokenId id) const;
-  std::span<const TokenId> end_of_generation() const;  // Ascending.
+  std::span<const TokenId> end_of_generation() const;  // In ascending order.
   TokenKind kind(TokenId id) const;
   // Returns the bytes that a token represents in text: "▁" is replaced by a space, a byte token is one raw byte, and a
   // control token is its spelling. The view is valid as long as the tokenizer exists. `id` must be in range.
@@ -100,7 +101,7 @@ class Tokenizer {
 };
 
 // Converts the bytes of successive tokens to text without ever splitting a UTF-8 character. Each sequence has its own
-// Utf8Stream, so no lock is needed. Invalid bytes are replaced with U+FFFD as in the WHATWG decoder.
+// Utf8Stream, so that no lock is needed. Invalid bytes are replaced with U+FFFD as in the WHATWG decoder.
 class Utf8Stream {
  public:
   // Appends to `out` every character that `bytes` completes. Allocates only to grow `out`.

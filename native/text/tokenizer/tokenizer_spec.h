@@ -1,4 +1,4 @@
-// The description that a tokenizer is built from. Each file format has code that fills it in, so the tokenizers are
+// The description from which a tokenizer is built. Each file format has code that fills it in, so the tokenizers are
 // independent of file formats. The fields, and error messages about them, use the names of GGUF's metadata keys
 // ("tokenizer.ggml.tokens"), which also define the meaning. A field that the file does not set is empty; its default
 // depends on the tokenizer family.
@@ -46,12 +46,12 @@ struct TokenizerSpec {
   std::string_view pre_tokenizer;  // GGUF's name of it ("pre"); empty if the file has none.
 
   std::optional<std::vector<std::string_view>> tokens;  // Spellings by token ID. Required.
-  std::optional<std::vector<TokenKind>> kinds;          // By token ID. The default is kNormal for all tokens.
-  std::optional<std::vector<float>> scores;             // By token ID.
+  std::optional<std::vector<TokenKind>> kinds;          // Indexed by token ID. Default: kNormal for all tokens.
+  std::optional<std::vector<float>> scores;             // Indexed by token ID.
   std::optional<std::vector<std::string_view>> merges;  // "left right", in order.
   std::span<const std::byte> charsmap;                  // SentencePiece's precompiled normalization; may be empty.
 
-  std::array<std::optional<uint64_t>, std::size(kTokenRoleKeys)> role_ids;  // By TokenRole.
+  std::array<std::optional<uint64_t>, std::size(kTokenRoleKeys)> role_ids;  // Indexed by TokenRole.
   // IDs of further tokens that end a generation.
   std::vector<int64_t> end_token_ids;
   // IDs of special tokens that also consume the whitespace before or after them.
@@ -68,7 +68,8 @@ struct TokenizerSpec {
   std::optional<bool> space_prefix_spared;  // Do not add it if the text already starts with a space.
   // Whether decoding drops the first space of the text. The default is true if encoding adds a space prefix.
   std::optional<bool> strip_first_space;
-  // Unigram: both collapse runs of spaces to one space; remove_extra_whitespaces also removes spaces at both ends.
+  // Unigram: both options collapse runs of spaces to one space; remove_extra_whitespaces also removes the spaces at
+  // both ends of the text.
   std::optional<bool> remove_extra_whitespaces, collapse_spaces;
   // WordPiece only: whether to convert text to lower case, to remove accents, to treat each Chinese character as a
   // word, and to remove control characters. All default to true, except that strip_accents defaults to the value of
@@ -81,7 +82,7 @@ struct TokenizerSpec {
   // If true, special tokens are matched from left to right, taking the longest one at each position. Otherwise, the
   // longest spelling in the whole text is matched first.
   std::optional<bool> leftmost_tokens;
-  // Phi-3: most special tokens consume the whitespace after them.
+  // Set for Phi-3, in which most special tokens consume the whitespace after them.
   bool strips_behind_special = false;
 
   // Byte-level BPE: names of the split stages, in order. Replaces `pre_tokenizer`.

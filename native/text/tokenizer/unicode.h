@@ -15,7 +15,7 @@ namespace monolith {
 enum class CharClass : uint8_t { kOther, kLetter, kNumber, kPunctuation, kSpace, kEnd };
 
 struct CharClassRange {
-  uint32_t first, last;  // Inclusive.
+  uint32_t first, last;  // Both are inclusive.
   CharClass char_class;
 };
 

@@ -15,7 +15,7 @@
 
 namespace monolith {
 
-// Trie that finds all entries that a text starts with. After construction, any thread may read it.
+// A trie that finds all entries with which a text starts. After construction, any thread may read it.
 class PieceTrie {
  public:
   struct Entry {
@@ -73,9 +73,9 @@ class Unigram final : public Tokenizer {
   void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
 
   Options options_;
-  std::unique_ptr<const Charsmap> charsmap_;  // Null if the file has none.
+  std::unique_ptr<const Charsmap> charsmap_;  // Null if the file has no charsmap.
   PieceTrie pieces_;                          // Pieces with "▁" replaced by a space.
-  std::vector<double> scores_;                // By token ID.
+  std::vector<double> scores_;                // Indexed by token ID.
   double unknown_score_;
   std::array<TokenId, 256> byte_tokens_;  // kNoToken if missing.
   bool words_are_separate_ = true;        // As in SentencePiece.

@@ -279,7 +279,8 @@ Status Vocabulary::collect_end_of_generation(const TokenizerSpec& spec) {
   // The delimiters of gpt-oss's message format must reach the output parsers as text.
   for (const std::string_view spelling : {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"})
     if (const TokenId id = find(spelling); id != kNoToken) kinds_[static_cast<size_t>(id)] = TokenKind::kUserDefined;
-  // The same applies to the delimiters of Solar's format. Only Solar's vocabulary has all four of them.
+  // The delimiters of Solar's format must also reach the output parsers as text. Only Solar's vocabulary has all four
+  // of them.
   constexpr std::string_view kSolarParts[] = {"<|begin|>", "<|think|>", "<|content|>", "<|tool_calls|>"};
   if (std::ranges::all_of(kSolarParts, [&](std::string_view spelling) { return find(spelling) != kNoToken; }))
     for (const std::string_view spelling : kSolarParts)

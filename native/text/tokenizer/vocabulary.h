@@ -43,7 +43,7 @@ class Vocabulary {
   TokenId bos() const { return bos_; }
   TokenId eos() const { return eos_; }
   TokenId unknown() const { return unknown_; }
-  const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }  // Ascending.
+  const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }  // In ascending order.
   // Returns `ids` as token IDs. Returns kInvalidFile if an ID is out of range; the message contains the name of the
   // list.
   Result<std::vector<TokenId>> checked_ids(const std::vector<int64_t>& ids, std::string_view name) const;
