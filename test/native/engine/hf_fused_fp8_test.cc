@@ -1,5 +1,5 @@
 // Tests MiMo V2.5 in its published form: queries, keys and values are fused into one FP8 matrix, shard by shard. The
-// scale blocks start anew in each shard and are not aligned with the heads. The results are compared with separate
+// scale blocks restart in each shard and are not aligned with the heads. The results are compared with separate
 // float matrices that contain the same values.
 #include <algorithm>
 #include <cmath>
