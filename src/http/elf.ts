@@ -1,6 +1,6 @@
 // Reads the parts of a little-endian ELF-64 file that are needed to patch a few of its bytes: load addresses,
-// relocations, and symbols imported from other libraries. No side effects; safe on any thread. Throws a RangeError if
-// the file is corrupt. Sources: System V ABI, chapters 4 and 5; Linux Standard Base, "Symbol Versioning".
+// relocations, and symbols imported from other libraries. No side effects; safe to call from any thread. Throws a
+// RangeError if the file is corrupt. Sources: System V ABI, chapters 4 and 5; Linux Standard Base, "Symbol Versioning".
 
 export interface Elf {
   /** The ELF machine number: 62 is x86-64, 183 is 64-bit ARM. */

@@ -85,7 +85,7 @@ export class CompletionBatch {
     }
   }
 
-  /** Headers cannot be set after the response has started, so this caller ignores them. */
+  /** Headers cannot be set after the response has started, so the returned caller ignores them. */
   #quietCaller(): Caller {
     const { caller } = this;
     if (this.#stream === null) return caller;
@@ -151,7 +151,7 @@ export class CompletionBatch {
     return this.asked.stream;
   }
 
-  /** Reserves memory for this many more characters of the response. Throws ApiError 503 or 422. */
+  /** Reserves memory for the given number of additional response characters. Throws ApiError 503 or 422. */
   hold(characters: number): void {
     this.exchange.reserve(characters);
   }
