@@ -8,8 +8,10 @@ import type { Usage } from '../usage.js';
 import { finiteLogprob, PromptLogprobWriter } from '../prompt-logprobs.js';
 import { EventOrder, type ChoiceEvent } from './event-order.js';
 
-/** Each client reads only one of these two fields, because vLLM renamed `reasoning_content` to `reasoning` in
- * version 0.16. */
+/**
+ * Each client reads only one of these two fields, because vLLM renamed `reasoning_content` to `reasoning` in version
+ * 0.16.
+ */
 export const REASONING_FIELDS = {
   both: ['reasoning_content', 'reasoning'],
   reasoning_content: ['reasoning_content'],

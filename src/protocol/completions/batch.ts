@@ -171,8 +171,7 @@ export class CompletionBatch {
     this.#ended();
     if (this.#left > 0 || this.#over) return;
     const usage = this.#usage();
-    // The body is built before the response is marked as ended, because building it can throw, which must fail the
-    // response.
+    // The body is built before the response is marked as ended. Building it can throw, and the response must then fail.
     const whole = this.asked.stream
       ? null
       : completionBody(
