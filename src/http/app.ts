@@ -65,7 +65,7 @@ export interface HttpOptions {
   bodyTimeoutMs?: number;
   /** Maximum time a client may take to read a large response. */
   answerTimeoutMs?: number;
-  /** Maximum pause within a chunked request body. */
+  /** Maximum time without new data while receiving a chunked request body. */
   chunkSilenceMs?: number;
   /** Interval between WebSocket pings. The connection is closed after two unanswered pings. */
   pingMs?: number;
@@ -76,8 +76,8 @@ const BODY_TIMEOUT_MS = 300_000;
 const STREAMED_BODY_TIMEOUT_MS = 3_600_000;
 const ANSWER_TIMEOUT_MS = 300_000;
 /**
- * How long the result of an API key lookup is trusted, in ms. Changes take about as long to reach other processes
- * anyway.
+ * How long the result of an API key lookup is trusted, in ms. A change to a key takes about this long to reach other
+ * processes in any case.
  */
 const KNOWN_MS = 1_000;
 /** Maximum time per slice of work on a large request, in ms. */
@@ -371,7 +371,7 @@ export class HttpServer {
       }
       exchange.actAs(known);
     } catch {
-      // Without a valid key, the request is listed only for operators.
+      // Without a valid key, the request is visible only to operators.
     }
     refused();
   }

@@ -1,7 +1,7 @@
 // Headers for downloads of clients' files.
 import type { Exchange } from './exchange.js';
 
-/** Makes a browser save the response under this name instead of showing it as a page of this server. */
+/** Makes a browser save the response under this name instead of displaying it as a page from this server. */
 export function setAttachment(exchange: Pick<Exchange, 'setHeader'>, filename: string): void {
   exchange.setHeader('Content-Disposition', `attachment; filename*=UTF-8''${encodedName(filename)}`);
   exchange.setHeader('X-Content-Type-Options', 'nosniff');

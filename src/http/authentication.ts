@@ -1,5 +1,5 @@
-// Extracts and checks a request's API key. Both headers are accepted on every path, because clients differ in which one
-// they send. If both are present, one valid key is enough.
+// Extracts and checks a request's API key. `Authorization` and `x-api-key` are both accepted on every path, because
+// clients differ in which one they send. If both are present, one valid key is enough.
 
 import { apiError } from '../shared/errors.js';
 import type { Identity } from '../shared/identity.js';
@@ -43,6 +43,6 @@ async function eitherOf<T>(bearer: string, apiKey: string, from: Sender, authent
   }
 }
 
-/** Whether a request has neither header. An unusable header counts as present. */
+/** Whether a request has neither API key header. A header with an unusable value counts as present. */
 export const hasNoKey = (header: (name: string) => string): boolean =>
   header('authorization').trim() === '' && header('x-api-key').trim() === '';

@@ -109,7 +109,7 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
     this.#isComplete = isLast;
     if (isLast) {
       clearInterval(this.#renewal);
-      // An earlier chunk may have paused the socket, but the connection must be able to receive the next request.
+      // An earlier chunk may have paused the socket. It is resumed so that the connection can receive the next request.
       this.#resume();
     }
     if (this.#discarded !== null) {

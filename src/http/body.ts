@@ -24,8 +24,8 @@ const HOLD_MS = 1_000;
 // the effective one.
 const RENEW_MS = 4_000;
 /**
- * With a chunk extension, uWebSockets.js waits for bytes that never arrive, so a chunked body without new data times
- * out.
+ * If a chunk has an extension, uWebSockets.js waits for bytes that never arrive. Therefore, a chunked body times out if
+ * no new data arrives.
  */
 const CHUNK_SILENCE_MS = 20_000;
 const INFLATED_PIECE_BYTES = 65_536;

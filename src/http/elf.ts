@@ -1,6 +1,6 @@
 // Reads the parts of a little-endian ELF-64 file that are needed to patch a few of its bytes: load addresses,
-// relocations, and symbols imported from other libraries. No side effects; safe on any thread. Throws a RangeError if
-// the file is corrupt. Sources: System V ABI, chapters 4 and 5; Linux Standard Base, "Symbol Versioning".
+// relocations, and symbols imported from other libraries. No side effects; safe to call from any thread. Throws a
+// RangeError if the file is corrupt. Sources: System V ABI, chapters 4 and 5; Linux Standard Base, "Symbol Versioning".
 
 export interface Elf {
   /** The ELF machine number: 62 is x86-64, 183 is 64-bit ARM. */
@@ -9,8 +9,8 @@ export interface Elf {
   addressOf(offset: number): number | null;
   offsetOf(address: number): number | null;
   /**
-   * Returns the RELA entries whose addend is `address`. `target`: the address that the entry writes to; the other
-   * member is the file offset of the addend.
+   * Returns the RELA entries whose addend is `address`. `target`: the address that the entry writes to. `addendAt`: the
+   * file offset of the addend.
    */
   relocationsTo(address: number): { target: number; addendAt: number }[];
   symbols(): ElfSymbol[];
@@ -101,8 +101,8 @@ export function readElf(file: Buffer): Elf | null {
     needs: () =>
       ofType(VERNEED).flatMap(({ start, size, link }) => {
         const found: ElfNeed[] = [];
-        // Two nested linked lists. The loop ends at a zero or negative step, so a corrupt file cannot make it run
-        // forever.
+        // Walks two nested linked lists. Each loop ends when the offset to the next entry is not positive, so a corrupt
+        // file cannot make it run forever.
         for (let at = start, step = 1; step > 0 && at + 16 <= start + size; at += step) {
           const library = textAt(link, u32(at + 4));
           for (let need = at + u32(at + 8), next = 1; next > 0 && need + 16 <= start + size; need += next) {

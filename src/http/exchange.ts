@@ -34,8 +34,8 @@ export interface Exchange {
   readonly batchId?: string | undefined;
   readonly receivedAt: number; // performance.now()
   /**
-   * The body as parsed JSON. Undefined for GET requests. Becomes undefined once handler() has returned or awaited, so
-   * that the body is not kept in memory during generation.
+   * The body as parsed JSON. Undefined for GET requests. Becomes undefined once handler() has returned or reached its
+   * first `await`, so that the body is not kept in memory during generation.
    */
   readonly body: unknown;
   /** Size of the body in bytes. Stays available after the body is released. */

@@ -266,7 +266,7 @@ export class HttpExchange implements Exchange {
   json(status: number, body: unknown): void {
     if (!this.open || this.stream?.started === true) return;
     if (this.path.startsWith('/v1/') && this.errorFormat === 'chat') {
-      // The Messages format does not have this header.
+      // Responses in the Messages format do not have this header.
       this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
     }
     this.whole(
@@ -389,7 +389,7 @@ export class HttpExchange implements Exchange {
       keepaliveMs: this.host.keepaliveMs,
       bufferBytes: this.host.streamBufferBytes,
       writeHead: () => {
-        // Both values are combined into one header, so that a route's `no-store` is kept.
+        // The route's Cache-Control value, such as `no-store`, is kept, and `no-transform` is added to it.
         const caching = this.answerHeaders.get('cache-control')?.[1] ?? 'no-cache';
         this.setHeader('Cache-Control', `${caching}, no-transform`);
         this.writeHead(200, contentType);

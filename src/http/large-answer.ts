@@ -8,7 +8,7 @@
 //                     └─► next event-loop iteration
 import type { TransportResponse } from './transport.js';
 
-/** Number of bytes to write before other requests get a turn. */
+/** Number of bytes of one response to write before other requests get a turn. */
 const TURN_BYTES = 1 << 20;
 
 /**

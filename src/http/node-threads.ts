@@ -15,7 +15,7 @@ export interface ListenAddress {
 
 type Listen = (address: ListenAddress) => Promise<number | null>;
 
-/** SO_REUSEPORT came with Node.js 22.12 and 23.1. */
+/** Node.js supports SO_REUSEPORT since versions 22.12 and 23.1. */
 export function sharesPorts(version = process.versions.node): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
@@ -33,7 +33,8 @@ export class NodeThreads {
     return this.ports.size;
   }
 
-  /** Resolves to the port when all threads listen on it, or to null. `stopHere` stops this thread's own listening. */
+  /** Resolves to the port when all threads listen on it, or to null if that fails. `stopHere` stops this thread's
+   * own listening. */
   async listen(host: string, port: number, stopHere: () => void): Promise<number | null> {
     const found = await this.listenHere({ host, port, shared: true });
     if (found === null) return null;

@@ -26,8 +26,8 @@ export class NodeWebSockets {
       // Messages slightly over the limit reach SocketConnection, which closes the connection with a more specific
       // message.
       maxPayload: Math.min(Math.ceil(maxMessageBytes * 1.125), 2 ** 31 - 1),
-      // The number of pieces is also limited, because a client that sends byte by byte must not use much more memory
-      // than the maximum message size.
+      // The number of pieces is also limited, so that a client that sends one byte at a time cannot use much more
+      // memory than the maximum message size.
       maxBufferedChunks: Math.max(MIN_PIECES, Math.ceil(maxMessageBytes / PIECE_BYTES)),
       maxPendingAutoPongs: 0, // SocketConnection.pinged() limits unsent pongs
       closeTimeout: CLOSE_MS,

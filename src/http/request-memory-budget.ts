@@ -83,7 +83,8 @@ export class Reading {
   ) {}
 
   /**
-   * Reserves `bytes` more. Returns false if the budget is exhausted. In that case, the caller must not keep the bytes.
+   * Reserves `bytes` more bytes. Returns false if the budget is exhausted. In that case, the caller must not keep the
+   * bytes.
    */
   add(bytes: number): boolean {
     if (!this.budget.take(this.organizationId, bytes)) return false;

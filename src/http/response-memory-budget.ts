@@ -29,7 +29,7 @@ export class ResponseReservation {
     private readonly share: number,
   ) {}
 
-  /** Reserves `bytes` more. Returns null on success, otherwise the error to send. */
+  /** Reserves `bytes` more bytes. Returns null on success, otherwise the error to send. */
   add(bytes: number): ApiError | null {
     if (this.held.add(bytes)) {
       this.#bytes += bytes;

@@ -22,7 +22,7 @@ import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn }
 import type { StartQueue } from './start-queue.js';
 import type { SocketEvents, TransportSocket } from './transport.js';
 
-/** Number of consecutive unanswered pings after which the connection is closed; two take a minute. */
+/** Number of consecutive unanswered pings after which the connection is closed. Two take one minute. */
 const UNANSWERED_PINGS = 2;
 
 export interface SocketHost {
@@ -32,7 +32,7 @@ export interface SocketHost {
   maxMessageBytes: number;
   loopTime: EventLoopBudget;
   answers: ResponseMemoryBudget;
-  /** Queue for messages. They are queued because a message may start a turn, which costs as much as a request. */
+  /** Queue for incoming messages, because each message may start a turn, which costs as much as a request. */
   starts: StartQueue;
   trace: Telemetry['trace'];
   draining(): boolean;

@@ -89,7 +89,7 @@ export interface SocketTurn {
   annotate(fields: Record<string, string | number | boolean | null>): void;
   /**
    * `status`: the status that the response would have over HTTP, or 0 if the client disconnected first. `failure`: the
-   * error that was sent. Only the first call has an effect.
+   * error that was sent. Calls after the first have no effect.
    */
   end(status: number, failure: Failure | null): void;
 }

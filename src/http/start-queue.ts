@@ -4,7 +4,7 @@
 // loop, an organization's first request starts immediately. Its other requests wait and start in slices, with
 // organizations taking turns. Between two slices, the event loop does other work. Event-loop thread only.
 
-/** Milliseconds per slice; a single start may take longer. */
+/** Milliseconds per slice. A slice takes longer if the start of a single request does. */
 const SLICE_MS = 3;
 
 export class StartQueue {

@@ -106,7 +106,7 @@ export interface Transport {
   close(): void;
   /** Returns a handle for addThread() on another thread. Valid until this transport is closed. */
   descriptor(): unknown;
-  /** Starts passing new connections to the added threads instead of accepting them here. */
+  /** Starts passing new connections to the added threads instead of serving them on this thread. */
   addThread(descriptor: unknown): void;
   removeThread(descriptor: unknown): void;
 }

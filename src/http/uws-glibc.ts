@@ -1,4 +1,5 @@
-// Patches the uWebSockets.js binary so that it loads with an older glibc. No side effects; safe on any thread.
+// Patches the uWebSockets.js binary so that it loads with an older glibc. No side effects; safe to call from any
+// thread.
 //
 // The binaries are built on Ubuntu 24.04, where <stdlib.h> maps strtol, strtoul and sscanf to their C23 versions
 // (__isoc23_strtol, version GLIBC_2.38). These differ from the older functions only in accepting 0b101 for base 2 or 0,
@@ -19,8 +20,8 @@ const PREFIX = '__isoc23_';
 const SAME = new Set(['strtol', 'strtoul', 'strtoll', 'strtoull', 'sscanf']);
 
 /**
- * Returns a copy that needs glibc 2.36 instead of 2.38. Returns the original if there is nothing to change or the
- * change might not be safe.
+ * Returns a copy of the binary that requires glibc 2.36 instead of 2.38. Returns the original if there is nothing to
+ * change or the change might not be safe.
  */
 export function withOlderGlibc(original: Buffer): Buffer {
   const elf = readElf(original);

@@ -1,4 +1,4 @@
-// Replaces the HTML error pages in the uWebSockets.js binary with JSON. No side effects; safe on any thread.
+// Replaces the HTML error pages in the uWebSockets.js binary with JSON. No side effects; safe to call from any thread.
 //
 // When its parser rejects a request (malformed HTTP, oversized headers, HTTP/1.0), the library itself responds with
 // HTML, and in one case with status 505, which the API does not use. The three pages are constants in one table in the
@@ -22,7 +22,7 @@ const PAGES = [
 const MALFORMED = errorPage('malformed_http', 'Not HTTP/1.1.');
 const TOO_LARGE = HEADERS_TOO_LARGE_PAGE;
 
-/** A text that identifies a binary with JSON pages. */
+/** A text that occurs only in a binary whose error pages have been replaced with JSON. */
 export const JSON_PAGES = MALFORMED + TOO_LARGE;
 
 /** Returns a copy of the binary with JSON pages, or null if its layout differs from the one described above. */

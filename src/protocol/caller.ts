@@ -63,7 +63,7 @@ class ExchangeCaller implements Caller {
   readonly batchId: string | undefined;
   readonly trace: RequestTrace | null | undefined;
   budgetChecked = false;
-  /** An arrow function, because it is used without its object. */
+  /** An arrow function, because it is called without its object as `this`. */
   readonly charged: Charged = (characters, work) => this.exchange.charged(characters, work);
 
   constructor(

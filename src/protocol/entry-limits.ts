@@ -22,7 +22,7 @@ export function overfullMap(
   return null;
 }
 
-/** Whether an object has more than `most` members. Stops counting as soon as the limit is exceeded. */
+/** Whether an object has more than `most` members. Counting stops as soon as the limit is exceeded. */
 function hasMoreThan(value: object, most: number): boolean {
   let count = 0;
   for (const _ in value) if (++count > most) return true;

@@ -24,7 +24,10 @@ export const given = (name: string, value: PublishedSchema): PublishedSchema => 
 /** For the published schema: a reference to a component of /openapi.json. */
 export const component = (name: string): PublishedSchema => ({ $ref: `#/components/schemas/${name}` });
 
-/** Whether a string has more than `max` characters. Like the vendors' APIs, counts code points, not UTF-16 units. */
+/**
+ * Whether a string has more than `max` characters. As in the vendors' APIs, code points are counted, not UTF-16
+ * units.
+ */
 export function isLonger(text: string, max: number): boolean {
   if (text.length <= max) return false;
   return text.length > 2 * max || [...text].length > max;
@@ -43,7 +46,7 @@ export const bounded = (max: number) =>
 /** Retention of the prompt cache. Some of OpenAI's clients spell `in_memory` with a hyphen. */
 export const cacheRetention = () => z.enum(['in_memory', 'in-memory', '24h']).nullish();
 
-/** Members of `prompt_cache_options` that the chat completions and responses formats share. */
+/** Members of `prompt_cache_options` that the Chat Completions and Responses formats share. */
 export const cacheOptionFields = {
   mode: z.enum(['implicit', 'explicit']).nullish(),
   ttl: z.enum(['30m', '12h']).nullish(),
@@ -62,7 +65,7 @@ export const jsonObject = () =>
     })
     .meta({ type: 'object' }); // for the published schema, because zod derives nothing from custom checks
 
-/** The client's name for its output schema. */
+/** The name that the client gives its output schema. */
 export const schemaName = () =>
   z
     .string()
@@ -71,7 +74,10 @@ export const schemaName = () =>
     .meta({ minLength: 1, pattern: SCHEMA_NAME.source });
 const SCHEMA_NAME = /^[A-Za-z0-9_-]+$/;
 
-/** Maximum length of an ID from a client, in characters. Long, because some upstreams put signed data in call IDs. */
+/**
+ * Maximum length of an ID from a client, in characters. The limit is high because some upstreams put signed data in
+ * call IDs.
+ */
 export const MAX_ID = 1_000;
 /** IDs from clients, which are accepted without interpretation. */
 export const clientId = () => z.string().min(1).max(MAX_ID);

@@ -30,7 +30,7 @@ export class CollectingEncoder implements ChatEncoder {
   ) {}
 
   event(given: Parameters<ChatEncoder['event']>[0]): void {
-    // A call must have the same ID in the stream and in the stored copy, and its ID is derived from this key.
+    // A tool call's ID is derived from this key. The ID must be the same in the stream and in the stored copy.
     const event = given.type === 'call_started' && given.key === undefined ? { ...given, key: newCallKey() } : given;
     this.stream.event(event);
     this.collector.event(event);

@@ -75,7 +75,7 @@ function joined(first: Content, second: Content): Content {
   if (typeof first === 'string' && typeof second === 'string') return `${first}\n\n${second}`;
   const parts = (content: Content): readonly ContentPart[] =>
     typeof content === 'string' ? [{ type: 'text', text: content }] : content;
-  // Grows in place, because thousands of turns may be joined.
+  // The content is extended in place, because thousands of turns may be joined.
   const all = (typeof first === 'string' ? parts(first) : first) as ContentPart[];
   for (const part of parts(second)) all.push(part);
   return all;
@@ -124,7 +124,7 @@ function toMessage(message: ChatMessage, path: string, turns: ToolTurns, functio
   }
 }
 
-/** Clients send reasoning back under the name that they received, or under both names. */
+/** Clients send reasoning back in the field in which they received it, or in both fields. */
 function reasoningOf(
   message: Extract<ChatMessage, { role: 'assistant' }>,
   path: string,

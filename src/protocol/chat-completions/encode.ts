@@ -8,7 +8,10 @@ import type { Usage } from '../usage.js';
 import { finiteLogprob, PromptLogprobWriter } from '../prompt-logprobs.js';
 import { EventOrder, type ChoiceEvent } from './event-order.js';
 
-/** Each client reads only one of these fields: vLLM renamed `reasoning_content` to `reasoning` in version 0.16. */
+/**
+ * Each client reads only one of these two fields, because vLLM renamed `reasoning_content` to `reasoning` in version
+ * 0.16.
+ */
 export const REASONING_FIELDS = {
   both: ['reasoning_content', 'reasoning'],
   reasoning_content: ['reasoning_content'],
@@ -389,7 +392,7 @@ export class ChatStreamEncoder implements ChatEncoder {
 
 /** Usage reporting in a stream. */
 export interface StreamUsage {
-  /** Whether a separate chunk at the end reports the usage. */
+  /** Whether the usage is reported in a separate chunk at the end of the stream. */
   readonly atEnd: boolean;
   /** Returns the usage so far, which every chunk reports. Null if not requested. */
   readonly soFar: (() => Usage) | null;

@@ -54,7 +54,7 @@ export interface ChatGeneration {
   metadata: Record<string, string> | null;
   /** Whether to store the completion. */
   store: boolean;
-  /** `user` or `safety_identifier`: the client's ID for its end user. */
+  /** `user` or `safety_identifier`: the ID by which the client identifies its end user. */
   endUser: string | null;
   ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were left out
@@ -215,7 +215,7 @@ function searchOptions({ web_search_options: options, n }: ChatEnvelopeFields, l
   return options;
 }
 
-/** Leaves out tools of other types. Throws the ApiErrors of the shared tool and schema checks. */
+/** Leaves out tools of other types. Throws the same ApiErrors as the shared tool and schema checks. */
 function toTools(
   chat: ChatEnvelopeFields,
   searches: object | null,

@@ -70,7 +70,7 @@ interface ReadChat {
   copy: StoredCopy | null;
 }
 
-/** A separate function, so that the body can be garbage-collected during generation. */
+/** This is a separate function so that the request body can be garbage-collected during generation. */
 function read(deps: ChatDeps, exchange: Exchange): ReadChat {
   annotateModel(exchange, exchange.body);
   const parsed = parseChat(exchange.body, deps.foreignThinking);

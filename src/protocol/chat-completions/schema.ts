@@ -110,7 +110,7 @@ export const messageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('function'), content: contentOrNothing.nullable(), name: text }),
 ]);
 
-// Tools of any other type are ignored. `abort`: without it, the union would select this branch for its error reports.
+// Tools of any other type are ignored. Without `abort`, the union would report the errors of this branch.
 const TOOL_TYPES = ['function', 'custom'];
 const otherType = text
   .refine((type) => !TOOL_TYPES.includes(type), { abort: true })

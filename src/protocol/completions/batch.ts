@@ -85,7 +85,7 @@ export class CompletionBatch {
     }
   }
 
-  /** Headers cannot be set after the response has started, so this caller ignores them. */
+  /** Headers cannot be set after the response has started, so the returned caller ignores them. */
   #quietCaller(): Caller {
     const { caller } = this;
     if (this.#stream === null) return caller;
@@ -151,7 +151,7 @@ export class CompletionBatch {
     return this.asked.stream;
   }
 
-  /** Reserves memory for this many more characters of the response. Throws ApiError 503 or 422. */
+  /** Reserves memory for the given number of additional response characters. Throws ApiError 503 or 422. */
   hold(characters: number): void {
     this.exchange.reserve(characters);
   }
@@ -171,8 +171,7 @@ export class CompletionBatch {
     this.#ended();
     if (this.#left > 0 || this.#over) return;
     const usage = this.#usage();
-    // The body is built before the response is marked as ended, because building it can throw, which must fail the
-    // response.
+    // The body is built before the response is marked as ended. Building it can throw, and the response must then fail.
     const whole = this.asked.stream
       ? null
       : completionBody(

@@ -3,12 +3,12 @@ import type { Logprob, PromptLogprob, SpelledToken, TokenLogprob } from '../../g
 import { JsonList, type JsonText } from '../../http/json-text.js';
 import { finiteLogprob } from '../prompt-logprobs.js';
 
-/** The lists, written incrementally because an echoed prompt may be long. */
+/** The four lists, which are written incrementally because an echoed prompt may be long. */
 export class LegacyLogprobs {
   readonly #tokens = new JsonList();
   /** Null for the first token of a prompt, which cannot be predicted from preceding tokens. */
   readonly #logprobs = new JsonList();
-  /** The most likely tokens and the token itself, keyed by text. */
+  /** The log probabilities of the most likely tokens and of the token itself, keyed by the token's text. */
   readonly #top = new JsonList();
   /** Offset of each token's text within the choice's text, in UTF-16 units. */
   readonly #offsets = new JsonList();
@@ -54,7 +54,7 @@ function spelling({ token, bytes }: Pick<Logprob, 'token' | 'bytes'>): string {
   return `bytes:${bytes.map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}`;
 }
 
-/** Appends the tokens of one text. `most`: number of most likely tokens per entry. */
+/** Appends the tokens of one text. `most`: number of most likely tokens to list for each token. */
 export class LogprobWriter {
   /** `offset`: start position of the tokens in the choice's text. */
   constructor(

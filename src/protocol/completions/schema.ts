@@ -6,7 +6,7 @@ import { constraintFields } from '../constraints.js';
 import { bounded, evaluationFields, integer, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 
 export const MAX_PROMPTS = 512;
-/** Maximum total over all prompts in a request. */
+/** Maximum total number of choices over all prompts in a request. */
 export const MAX_CHOICES_IN_ALL = 1_024;
 export const MAX_BEST_OF = 128;
 

@@ -55,7 +55,7 @@ async function clearOldToolUses(meter: PromptMeter, edited: EditedRequest, rule:
 }
 
 /**
- * Keeps the edit if it saves enough tokens. Otherwise, the request stays unchanged. Returns false if the client
+ * Keeps the edit if it saves enough tokens. Otherwise, leaves the request unchanged. Returns false if the client
  * disconnected.
  */
 async function keep(

@@ -1,4 +1,4 @@
-// Shows or removes the reasoning of earlier assistant turns. No side effects.
+// Includes the reasoning of earlier assistant turns in the prompt or removes it. No side effects.
 import type { Message } from '../../generation/types.js';
 
 /**
@@ -13,7 +13,10 @@ export function withAllThinking(messages: readonly Message[]): Message[] {
   );
 }
 
-/** An assistant turn comprises all messages between two user messages. `turns`: number of turns that lost reasoning. */
+/**
+ * An assistant turn comprises all messages between two user messages. `turns`: number of turns whose reasoning was
+ * removed.
+ */
 export function clearThinking(messages: readonly Message[], kept: number): { messages: Message[]; turns: number } {
   const cleared: Message[] = [];
   let turns = 0; // with reasoning, counted from the end

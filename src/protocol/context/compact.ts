@@ -18,7 +18,7 @@ export interface Compacted {
    * conversation is unchanged.
    */
   summary: string | null;
-  /** The tokens used to write the summary. */
+  /** The token usage of the summary's generation. */
   usage: Usage;
   request: GenerationRequest;
 }

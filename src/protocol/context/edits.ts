@@ -11,7 +11,7 @@ export interface ToolUseClearing {
   readonly clearAtLeast: number;
   /** Names of the tools whose uses are never cleared. */
   readonly excluded: ReadonlySet<string>;
-  /** Which tools also have the inputs of their calls cleared. */
+  /** The tools whose call inputs are cleared in addition to the results. */
   readonly inputs: 'none' | 'all' | ReadonlySet<string>;
 }
 
@@ -28,14 +28,15 @@ export interface Compaction {
 }
 
 export interface ContextEdits {
-  /** Number of most recent assistant turns that keep their reasoning. Null clears no reasoning. */
+  /** Number of most recent assistant turns that keep their reasoning. If null, no reasoning is cleared. */
   readonly keptThinkingTurns: number | null;
   readonly toolUses: ToolUseClearing | null;
   readonly compaction: Compaction | null;
 }
 
 /**
- * An edit that changed the prompt. `count`: the number of cleared tool uses, or of assistant turns that lost reasoning.
+ * An edit that changed the prompt. `count`: the number of cleared tool uses, or of assistant turns whose reasoning was
+ * removed.
  */
 export interface AppliedEdit {
   readonly type: 'tool_uses' | 'thinking';

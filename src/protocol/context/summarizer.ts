@@ -18,7 +18,7 @@ export const TASK =
  * counting tokens.
  */
 const CHARACTERS_PER_TOKEN = 8;
-/** If a part of this length does not fit, shorter parts are not tried. */
+/** If a part of the text of this length does not fit in the context, no shorter part is tried. */
 const SMALLEST_PIECE = 64;
 
 export interface Summary {

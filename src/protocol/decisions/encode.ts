@@ -2,7 +2,7 @@
 import type { Usage } from '../usage.js';
 import type { Question } from './schema.js';
 
-/** Estimated size, in bytes, of an answer, and of a choice's or level's entry without its text. */
+/** Estimated size, in bytes, of one answer, and of one entry for a choice or level, excluding its text. */
 const ANSWER_BYTES = 96,
   ENTRY_BYTES = 64;
 

@@ -148,7 +148,7 @@ export class FileInputs {
     return { bytes, mediaType: file.mediaType, filename: part.filename ?? file.filename };
   }
 
-  /** Returns the text of a PDF file, with a line before each page that contains its number. */
+  /** Returns the text of a PDF file, in which each page is preceded by a line with its page number. */
   async #pdfText(bytes: Uint8Array, request: PdfRequest): Promise<string> {
     const pages = await this.#pdfs.read(bytes, request);
     return pages.map((text, index) => `--- Page ${index + 1} ---\n${text.trimEnd()}`).join('\n\n');
@@ -205,7 +205,7 @@ function dataOf(text: string): { data: string; mediaType: string | null } {
     : { data: text.slice(found[0].length), mediaType: (found[1] as string).toLowerCase() || null };
 }
 
-/** Decodes base64. Buffer.from() skips invalid characters, so the length of its result reveals them. */
+/** Decodes base64. Buffer.from() skips invalid characters, so they are detected by the length of its result. */
 function decoded(data: string, path: string): Buffer {
   const bytes = Buffer.from(data, 'base64');
   const padding = data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0;

@@ -81,7 +81,7 @@ function limitedDecompression(maxBytes: number, exceed: () => never): new (forma
   };
 }
 
-/** Number of elements that a constructor allocates for this first argument. */
+/** Number of elements that a constructor allocates when it is called with this first argument. */
 function elementsOf(given: unknown): number {
   if (typeof given === 'number') return Number.isFinite(given) ? Math.max(0, given) : 0;
   if (given === null || typeof given !== 'object' || given instanceof NativeArrayBuffer) return 0;
