@@ -22,8 +22,10 @@ const NAME = 'bench';
 /** Time for the server to prepare its page pool's memory, in ms. */
 const SETTLE_MS = 2_000;
 const TIER_MS = 120_000;
-/** All pages count as written to disk if the metrics, which are updated every 2 seconds, do not change for this
- * long, in ms. */
+/**
+ * All pages count as written to disk if the metrics, which are updated every 2 seconds, do not change for this long, in
+ * ms.
+ */
 const QUIET_MS = 2_500;
 
 export interface OwnServerOptions {

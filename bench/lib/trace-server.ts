@@ -16,8 +16,10 @@ export interface Completion {
   readonly cachedTokens: number;
 }
 
-/** The contents of one stream event. `cached`: number of prompt tokens that were not computed; null if the event
- * does not include it. */
+/**
+ * The contents of one stream event. `cached`: number of prompt tokens that were not computed; null if the event does
+ * not include it.
+ */
 export interface StreamEvent {
   readonly tokens: readonly number[];
   readonly cached: number | null;

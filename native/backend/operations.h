@@ -257,7 +257,7 @@ class Operations {
   // token completes a block.
   virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                            const float* values, const float* scores, float* out) = 0;
-  // Stores the rows whose token completes a block in the cache. Overwrites `rows`.
+  // Stores in the cache the rows whose token completes a block. Overwrites `rows`.
   virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows,
                             KvCache& cache) = 0;
   // Hyper-connections only: computes the mixing coefficients [n_rows][mix.numbers()] in place.

@@ -182,7 +182,7 @@ class Engine {
   virtual void open_tier(std::shared_ptr<TierOutbox> outbox) = 0;
   // Exports all previously exported pages again. Called when the consumer has dropped pages.
   virtual void forget_exports() = 0;
-  // Commits the memory of a page pool that has not been used yet, so that the first import is fast; see
+  // Commits some memory of a page pool that has not been used yet, so that the first import is fast; see
   // PageTier::touch_pool().
   virtual void touch_pool() = 0;
   // Imports pages; see PageImporter. The consumer receives two results per import: when the import has been opened, and

@@ -358,7 +358,9 @@ export class HttpServer {
     else this.enterAs(known, route, exchange, res);
   }
 
-  /** Refuses a request that matches no route. With a valid key, it is logged for the key's organization. */
+  /**
+   * Rejects a request that matches no route. If the request has a valid key, it is logged under the key's organization.
+   */
   private refuse(exchange: HttpExchange, error: Error): void {
     const header = (name: string): string => exchange.header(name);
     const refused = (): void => exchange.fail(error);

@@ -39,8 +39,9 @@ export async function addressProblems({
   return problems;
 }
 
-/** Returns why the address cannot be bound and what to do about it. `flag`: the command-line flag that sets the
- * port. */
+/**
+ * Returns why the address cannot be bound and what to do about it. `flag`: the command-line flag that sets the port.
+ */
 export async function listenProblem(host: string, port: number, flag: string): Promise<string> {
   // The port is free now, so it must have been in use when listening failed.
   return describe(host, port, flag, (await failure(host, port)) ?? 'EADDRINUSE');

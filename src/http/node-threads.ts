@@ -33,8 +33,10 @@ export class NodeThreads {
     return this.ports.size;
   }
 
-  /** Resolves to the port when all threads listen on it, or to null if that fails. `stopHere` stops this thread's
-   * own listening. */
+  /**
+   * Resolves to the port when all threads listen on it, or to null if that fails. `stopHere` stops this thread's own
+   * listening.
+   */
   async listen(host: string, port: number, stopHere: () => void): Promise<number | null> {
     const found = await this.listenHere({ host, port, shared: true });
     if (found === null) return null;

@@ -34,7 +34,10 @@ export function unreadMembers(read: readonly string[]): Unshown {
       .map(([name, member]) => ({ name, path: name, value: member as unknown }));
 }
 
-/** Maximum number of objects and lists to examine. Limits the time for long conversations. */
+/**
+ * Maximum number of objects and lists to examine. Limits the time that the search for unread fields takes in a long
+ * conversation.
+ */
 const MAX_VALUES = 50_000;
 const MAX_NAMES = 1_000;
 

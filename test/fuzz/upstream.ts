@@ -95,8 +95,10 @@ const of = (api: number, seed: number, text: string): Buffer =>
   Buffer.concat([Buffer.from([api, seed]), Buffer.from(text)]);
 const call = { index: 0, id: 'c', type: 'function', function: { name: 'f', arguments: '' } };
 
-/** The first byte selects the API format and, if it is above 127, a complete response instead of a stream. The
- * second byte determines how the remaining bytes are split. */
+/**
+ * The first byte selects the API format and, if it is above 127, a complete response instead of a stream. The second
+ * byte determines how the remaining bytes are split.
+ */
 export const upstream: Target = {
   seeds: [
     of(

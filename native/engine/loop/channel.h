@@ -36,9 +36,10 @@ class Channel {
   // Unmutes a request that the engine has ended: there will be no more records with its id to filter out.
   void remember(uint32_t request);
 
-  // --- Any thread --- Swaps the pending records into `out`; the channel reuses the previous buffer of `out`. Returns
-  // true if the channel was full before. If there are records, `since` is set to the time when the first of them was
-  // published.
+  // --- Any thread ---
+
+  // Swaps the pending records into `out`; the channel reuses the previous buffer of `out`. Returns true if the channel
+  // was full before. If there are records, `since` is set to the time when the first of them was published.
   bool drain(std::vector<std::byte>& out, Clock::time_point* since = nullptr);
   // Mutes a request: after this call, none of its records reach the consumer.
   void forget(uint32_t request);

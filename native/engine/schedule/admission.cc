@@ -234,7 +234,7 @@ bool Admission::preempt_for(const ScheduledSequence& sequence) {
     victims_.push_back(victim);
     add_slots(victim->organization, -1);
     ++places;
-    // Also counts the page that was reserved for the victim's next token.
+    // Also counts the pages that were reserved for the victim's next token, one per page table.
     room += pages_.exclusive_pages(victim->kv) + layout.tables();
   }
   const bool helps = places >= 1 && room >= 0;

@@ -43,8 +43,8 @@ class PageMover {
   // sequences; one page is kept available for each of them.
   void resume_from_cache(ScheduledSequence& sequence, int64_t n_running);
 
-  // Returns the number of additional pages that the sequence needs: for all its tokens, and for the window of its next
-  // token and one whole step.
+  // Returns the number of additional pages that the sequence needs: pages for all its tokens and, in layers with a
+  // sliding window, pages for the window of the next token and for one whole step.
   PageDemand missing_pages(const ScheduledSequence& sequence) const;
   // Allocates pages for all tokens, and as many window pages as possible while leaving `reserve` pages available. The
   // caller must have checked that there are enough pages for all tokens.

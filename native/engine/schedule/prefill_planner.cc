@@ -99,7 +99,7 @@ void PrefillPlanner::plan_prompts(int budget) {
 }
 
 // Sorts `prompts_` by organization. Within an organization, the oldest prompt comes first. The other prompts follow in
-// ascending order of length.
+// ascending order of remaining tokens.
 void PrefillPlanner::group_prompts() {
   groups_.clear();
   if (prompts_.empty()) return;

@@ -55,7 +55,7 @@ class PrefillPlanner {
   StepBuilder& step_;
   const StepLimits& limits_;
   // Prompts of the step being planned. Grouped by organization. Within a group, the oldest prompt comes first, followed
-  // by the other prompts in ascending order of length.
+  // by the other prompts in ascending order of remaining tokens.
   std::vector<ScheduledSequence*> prompts_;
   std::vector<PromptGroup> groups_;
   // The number of tokens that can still be added to the step being planned. Only bidirectional spans may exceed their

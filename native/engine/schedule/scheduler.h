@@ -18,8 +18,9 @@
 //    quarter of it: the number of running sequences is limited accordingly. Organizations share this prefill budget
 //    evenly, and unused parts go to the others. An organization whose only sequence still waits for its first token has
 //    kFirstTokenShares shares, every other organization has one. Within an organization, the oldest prompt receives at
-//    least half, and the remaining tokens go to the shortest prompts first. The oldest prompt of all organizations
-//    always receives tokens. While sequences decode, the caller's bound (PrefillBudget) applies too.
+//    least half, and the rest of the budget goes first to the prompts with the fewest remaining tokens. The oldest
+//    prompt of all organizations always receives tokens. While sequences decode, the caller's bound (PrefillBudget)
+//    applies too.
 // 5. Admission (Admission). The remaining budget admits sequences: first preempted sequences, whose organization has
 //    already paid for the slot, then waiting sequences in the fair order of WaitingQueue. An admitted sequence's first
 //    chunk is computed in the same step.

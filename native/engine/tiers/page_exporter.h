@@ -21,7 +21,7 @@ namespace monolith {
 class PageExporter {
  public:
   static constexpr size_t kMaxPending = 256;           // Maximum number of sequences whose pages are not yet copied.
-  static constexpr size_t kMaxPendingPages = 1 << 18;  // Maximum number of pages not yet copied.
+  static constexpr size_t kMaxPendingPages = 1 << 18;  // Maximum number of their pages, including copied ones.
   static constexpr size_t kMaxExportBytes = 4 << 20;   // An export is sent when it has this many bytes.
 
   PageExporter(PrefixCache& cache, PageCopier& pages) : cache_(cache), pages_(pages) {}

@@ -57,7 +57,7 @@ class PageImporter {
   // is rejected.
   void open(PageImport import, const std::shared_ptr<TierOutbox>& outbox, Clock::time_point now);
   // Adds pages, in ascending order without gaps after the leading pages in the pool. Always replies to `outbox`: with
-  // the number of pages once they have been written, or with zero if the import is no longer open.
+  // the number of pages that were written, which is lower if a page could not be written or if the import is closed.
   void write(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner,
              std::shared_ptr<TierOutbox> outbox);
   void close(uint64_t id);

@@ -145,8 +145,8 @@ void translate_gemma3n(Translation& t, Config& config) {
   if (t.integer("altup_active_idx", 0) != 0) t.fail(t.find("altup_active_idx").unsupported("is not 0"));
   size("attention.shared_kv_layers", t.integer("num_kv_shared_layers", 0));
   config.table_rows = t.integer("vocab_size_per_layer_input", 0);
-  // GGUF files do not store the activation sparsity. The engine assumes that each of the first ten layers drops 95% of
-  // its activations, so any other pattern is rejected.
+  // GGUF metadata has no key for the activation sparsity. For this architecture, the engine always assumes that each of
+  // the first ten layers drops 95% of its activations, so a config.json with any other pattern is rejected.
   const JsonValue sparse = t.find("activation_sparsity_pattern");
   auto shares = sparse.numbers();
   if (!shares) return t.fail(shares.error());

@@ -232,8 +232,8 @@ class EncoderTranslator {
       }
       return stated - first_position_;
     }
-    // For texts beyond this length, Nomic's code scales RoPE depending on the length of the text, which is not
-    // supported.
+    // For texts beyond this length, Nomic's code can scale RoPE depending on the length of the text
+    // (rotary_scaling_factor), which is not supported.
     return known_.family == EncoderFamily::kNomic ? std::min(stated, t_.integer("max_trained_positions", stated))
                                                   : stated;
   }

@@ -1,6 +1,6 @@
 // DeepSeek V4's block attention. A token attends to the vectors in a sliding window and to vectors that represent
-// compressed blocks of earlier positions. Each vector serves as both key and value for all heads. It attends either to
-// all blocks or to the blocks that the sparse-attention indexer selects.
+// compressed blocks of earlier positions. Each vector serves as both key and value for all heads. The token attends
+// either to all blocks or to the blocks that the sparse-attention indexer selects.
 //
 //   q = rope(norm of each head(W_qb norm(W_qa h))),  row = rope(norm(W_kv h))
 //   x += W_ob (for each group of heads: W_oa rope^-1(attention(q, rows, blocks)))

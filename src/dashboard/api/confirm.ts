@@ -26,7 +26,7 @@ export async function confirmPassword(
     if (Math.abs(now - signedInAt) > FRESH_MS)
       throw apiError(
         'recent_sign_in_required',
-        'This account has no password. Sign out, sign in again, and repeat this within ten minutes.',
+        'This account has no password. Sign out, sign in again, and try again within ten minutes.',
       );
     return;
   }

@@ -430,8 +430,8 @@ class HostedRun implements RunningGeneration {
   }
 
   /**
-   * Returns the tool choice for the next round: a required call has been made, and a tool whose call limit has been
-   * reached may not be called again.
+   * Returns the tool choice for the next round: a required call has been made, and tools of a kind whose call
+   * limit was exceeded may not be called again.
    */
   #nextChoice(): ToolChoice {
     const { toolChoice, tools } = this.#request;

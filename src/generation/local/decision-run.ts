@@ -252,7 +252,10 @@ export class DecisionRun implements RunningGeneration {
 
 type Failure = Pick<Extract<EngineEvent, { type: 'failed' }>, 'code' | 'message'>;
 
-/** The engine ends a request without a token if the request's time limit is reached or the model is being unloaded. */
+/**
+ * The engine ends a request before it has generated a token if the request's time limit is reached or the model is
+ * being unloaded.
+ */
 const OUT_OF_TIME: Failure = {
   code: 'queue_timeout',
   message: 'the questions were not answered within the time limit',

@@ -26,7 +26,8 @@ import { TemplateTools } from './tools/template-tools.js';
 import type { GenerationRequest, Message, ToolCall } from '../types.js';
 
 /**
- * Thrown if calls cannot be replayed with the IDs that the model chose. Rendering is then retried without these calls.
+ * Maximum number of attempts to replay calls with the IDs that the model chose. Each attempt omits the IDs of the calls
+ * that the previous one could not replay. After the last attempt, no such IDs are used.
  */
 const MAX_ID_TRIES = 3;
 

@@ -4,8 +4,8 @@ import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 type Content = CallToolResult['content'][number];
 
 /**
- * Structured content is used only if there is no other content, because the protocol requires both to contain the
- * same data.
+ * Structured content is used only if there is no other content, because the other content is then supposed to
+ * contain the same data.
  */
 export function resultText({ content, structuredContent }: CallToolResult): string {
   const text = content.map(contentText).join('\n');

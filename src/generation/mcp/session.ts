@@ -39,8 +39,8 @@ const MIN_SECRET = 12;
 /** Names of query parameters whose values are credentials. */
 const CREDENTIAL = /key|token|secret|auth|sig|pass|cred/i;
 /**
- * Matches other URL parts that look like credentials: they contain a UUID, or a run of 16 characters with both letters
- * and digits. Many hosted servers have a key in their path. Tool names and versions do not look like this.
+ * Matches other URL parts that look like credentials: they contain a UUID, or a run of 16 letters and digits that
+ * contains both. Many hosted servers have a key in their path. Tool names and versions do not look like this.
  */
 const LOOKS_SECRET = /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{16}/i;
 /** Maximum number of secrets that are masked, because masking takes event-loop time. */
@@ -58,7 +58,7 @@ const INTERNAL_ERROR = -32603,
   TIMED_OUT = -32001;
 /** Status codes returned by servers that do not support Streamable HTTP. */
 const UNKNOWN_TRANSPORT: ReadonlySet<number> = new Set([400, 404, 405]);
-/** Occurs in the text of every JSON-RPC notification. */
+/** Occurs in the JSON text of every MCP notification that the SDK sends. */
 const NOTICE = '"method":"notifications/';
 /** Maximum number of pending requests per connection. */
 const MAX_SENDING = 32;

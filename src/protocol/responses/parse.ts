@@ -1,5 +1,6 @@
 // Converts a create request to a CreateGeneration, or throws the appropriate ApiError. No side effects. The stages are:
-// JSON structure and encrypted values (400), then the lookup of chain and model by the caller, then content (422).
+// checking the JSON structure and encrypted values (400), then looking up the chain and the model, which the caller
+// does, then checking the content (422).
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';

@@ -65,7 +65,7 @@ export async function backUp(
 }
 
 /**
- * Replaces the data directory's database with a backup. Returns the path to which the previous database was moved; null
+ * Replaces the data directory's database with a backup. Returns the folder in which the previous database is kept; null
  * if there was none.
  */
 export async function restore(

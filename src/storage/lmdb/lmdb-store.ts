@@ -108,7 +108,7 @@ export function makeDatabase(dataDir: string): void {
 }
 
 /**
- * Throws StorageError if there is no space for more data, so that a server fails at startup rather than at its first
+ * Throws StorageError if no more data can be written to the directory, so that a server fails at startup rather than at its first
  * request.
  */
 export function ensureRoom(dataDir: string): void {

@@ -12,7 +12,8 @@ namespace monolith::cuda {
 
 // Faults that tests inject into the emulated device. On a real device, they have no effect.
 struct Faults {
-  // Called at the end of each graph capture. If it returns an error, the capture fails. If not set, no capture fails.
+  // Called at the end of each graph capture. If it returns an error, the capture fails. If not set, captures always
+  // succeed.
   std::function<std::optional<Error>(bool early)> recording;
 };
 Faults& faults();

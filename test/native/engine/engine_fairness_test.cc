@@ -115,7 +115,7 @@ TEST(requests_with_a_slot_but_no_step_time_out) {
   }
 }
 
-// The time limit of a response is measured from its first step, not from its submission or from the clock's zero.
+// A response's time limit is measured from its first step, not from its submission or from time zero.
 TEST(responses_end_at_their_time_limit) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;

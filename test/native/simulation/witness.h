@@ -55,7 +55,7 @@ class Witness {
   void retired(RequestId id);
   // Reads a channel's records and checks each of them. Throws Violation if a record is malformed or unexpected.
   void read(std::span<const std::byte> records);
-  // After this call, started requests may end with a timeout, and other requests may be rejected because the engine is
+  // After this call, requests in progress may time out, and other requests may be rejected because the engine is
   // shutting down.
   void shutting_down(bool in_order) { shuts_ = true, in_order_ = in_order; }
   void running_again() { shuts_ = false; }

@@ -1,6 +1,6 @@
-// Tests image preprocessing as in the programs of the model's authors (VisionResize::kOriginal): known bytes from
-// Pillow's resampling, image sizes from the original programs, tiles of every kind, and class embeddings that come
-// first.
+// Tests image preprocessing that matches the reference implementation of the model's authors (VisionResize::kOriginal):
+// known bytes from Pillow's resampling, image sizes from the reference code, all kinds of tiles, and a leading class
+// embedding.
 #include <cstring>
 #include <map>
 

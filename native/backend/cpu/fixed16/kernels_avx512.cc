@@ -181,8 +181,8 @@ void soften(const Fixed16Attention& tile, int query, int at, int begin, int end,
   state.top = top;
 }
 
-// Multiplies the block's values by their attention weights and adds the products, for S vectors of dimensions, to the
-// sums of R queries.
+// Multiplies the block's values by their attention weights and adds the products to the sums of R queries. Covers S
+// vectors of 16 dimensions of the head.
 template <int R, int S>
 [[gnu::always_inline]] inline void weigh(const Fixed16Attention& tile, int first, int from, int64_t lane,
                                          int64_t position, int pairs, const Softmax* states) {

@@ -19,8 +19,9 @@ namespace monolith::cuda {
 // of registers. The loads are predicated instead of branching: nothing is read if `wanted` is false.
 // - load_stream reads weights that are not reused soon.
 // - load_kept reads weights and keeps them in the L1 cache.
-// - load_far reads data that other kernels computed. If `wanted` is false, these functions return 0. load_far_if
-//   returns undefined values, because setting them to zero would cost extra instructions.
+// - load_far reads data that other kernels computed.
+// If `wanted` is false, the functions above return 0. load_far_if then returns undefined values, because setting them
+// to zero would cost extra instructions.
 #define MONOLITH_LOAD4(name, instruction, begin, to)                                                         \
   __device__ __forceinline__ Words4 name(const Words4* from, bool wanted) {                                  \
     Words4 v begin;                                                                                          \

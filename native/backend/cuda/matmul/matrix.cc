@@ -22,7 +22,7 @@ Error not_finite(int64_t row) {
           "row " + std::to_string(row) + " has a non-finite weight, which FP8 cannot represent"};
 }
 
-// Rounds the values of a row of floats to FP8. Returns false if a value is not finite.
+// Rounds the values of a row to FP8 and converts them back to floats. Returns false if a value is not finite.
 bool round_to_fp8(float* row, int64_t cols) {
   float most = 0;
   bool finite = true;

@@ -10,9 +10,10 @@
 
 namespace monolith::cuda {
 
-// --- 16 bits ------------------------------------------------------------------------------------- Returns a power of
-// two. Activations are divided by it, and products are multiplied by it. The largest activation is then between 2^14
-// and 2^15, below binary16's maximum of 65504.
+// --- 16 bits ---
+
+// Returns a power of two. Activations are divided by it, and products are multiplied by it. The largest activation is
+// then between 2^14 and 2^15, below binary16's maximum of 65504.
 MONOLITH_DEVICE float scale_for(float largest) {
   const int exponent = static_cast<int>(as_bits(largest) >> 23);  // Exponent with a bias of 127.
   const int shift = largest == 0 || exponent == 255 ? 0 : exponent - 127 - 14;
@@ -62,9 +63,10 @@ MONOLITH_DEVICE Words2* quad_place(const ProductInput& input, int64_t row, int64
   return reinterpret_cast<Words2*>(piece_place(input.data, input.column_groups, row, quad / 2)) + quad % 2;
 }
 
-// --- 8 bits -------------------------------------------------------------------------------------- Returns the larger
-// of `largest` and the magnitude of `value`, as bit patterns. The bit patterns of magnitudes, compared as integers,
-// have the same order as the floats, with NaN above infinity.
+// --- 8 bits ---
+
+// Returns the larger of `largest` and the magnitude of `value`, as bit patterns. The bit patterns of magnitudes,
+// compared as integers, have the same order as the floats, with NaN above infinity.
 MONOLITH_DEVICE uint32_t larger_bits(uint32_t largest, float value) {
   const uint32_t magnitude = as_bits(value) & 0x7fffffffu;
   return largest > magnitude ? largest : magnitude;

@@ -62,7 +62,7 @@ MONOLITH_DEVICE void load_rates(const StateSpace& space, int column, StateBlock<
 }
 
 // Computes the result of one token and updates the state, using one warp. `n` is the number of the warp's columns.
-// `rates` is used only with kChannelSteps; With kChannelSteps, `skip` has one value per column, otherwise a single
+// `rates` is used only with kChannelSteps. With kChannelSteps, `skip` has one value per column, otherwise a single
 // value.
 template <int kEach, bool kChannelSteps>
 MONOLITH_DEVICE void carry_on(const Rows<kEach, kChannelSteps>& shared, int at, const StateBlock<kEach>& rates,

@@ -100,8 +100,9 @@ MONOLITH_DEVICE uint64_t key_of(float logit, int id) {
 MONOLITH_DEVICE float logit_of_key(uint64_t key) { return logit_of(static_cast<uint32_t>(key >> 32)); }
 MONOLITH_DEVICE int id_of_key(uint64_t key) { return static_cast<int>(static_cast<uint32_t>(key)); }
 
-// --- block-wide operations -------------------------------------------------------------------------- All threads of
-// the block must call each of these functions. When a function returns, `shared` may be reused.
+// --- block-wide operations ---
+//
+// All threads of the block must call each of these functions. When a function returns, `shared` may be reused.
 
 MONOLITH_DEVICE uint64_t block_min(uint64_t value, Shared& shared) {
   for (int distance = 16; distance > 0; distance /= 2) {

@@ -37,8 +37,8 @@ export function findDialect(template: ChatTemplate, hasToken: (spelling: string)
 }
 
 /**
- * Describes the tools in the system text, for models whose templates do not support tools. `tools`: the tools, shielded
- * like those that are passed to a template.
+ * Returns the description of the tools for the system prompt of models whose templates do not support tools. `tools`:
+ * the tools, with control tokens escaped in the same way as in tools that are passed to a template.
  */
 export function describeTools(tools: readonly TemplateTool[], syntax: ToolSyntax): string {
   const definitions = tools.map((tool) => JSON.stringify(tool.function)).join('\n');

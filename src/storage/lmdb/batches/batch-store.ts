@@ -467,7 +467,7 @@ export class LmdbBatchStore implements BatchStore {
     return lease === undefined || lease.token !== token || token === '' ? null : lease;
   }
 
-  /** Ends several lines, all with the same result. Must be called within a transaction. */
+  /** Stores the same result for several lines of a batch, which completes them. Must be called within a transaction. */
   #end({ batch, job }: Row, lines: readonly number[], result: LineResult): void {
     let changed = batch;
     const now = this.#now();

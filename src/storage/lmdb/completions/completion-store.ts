@@ -193,8 +193,8 @@ export class LmdbCompletionStore implements CompletionStore {
   }
 
   /**
-   * Returns the range of keys from `last`, in the order of the query. The range includes `last`; null = start at
-   * the first key.
+   * Returns the range of keys that starts at `last`, inclusive, in the order of the query. If `last` is null, the range
+   * starts at the first key.
    */
   #from(
     organizationId: string,

@@ -14,7 +14,7 @@ export class LmdbEngineHolds implements SettingsLeases {
   take(hold: SettingsLease, isNew: boolean, now: number): Promise<boolean> {
     return this.store.transaction(() => {
       // Only one lease is allowed at a time, even for different engines, because they share the machine and concurrent
-      // measurements would disturb each other.
+      // measurements would interfere with each other.
       const others = [...this.#rows.range()].some(({ value }) => value.id !== hold.id && !isOver(value, now));
       if (others || (!isNew && this.#rows.get(hold.engine)?.id !== hold.id)) return false;
       void this.#rows.put(hold.engine, hold);
