@@ -58,7 +58,7 @@ t.test('deletes nothing until an operator confirms the time', async (t) => {
     Math.abs(erasure!.clock_ahead_ms! - 31 * 86_400_000) < 600_000 && erasure!.held_for_ms! > 5 * 3_600_000,
     JSON.stringify(erasure),
   );
-  t.match(ahead.log(), /clock more than a day ahead of the last stored time: erasing of expired data is suspended/);
+  t.match(ahead.log(), /clock more than a day ahead of the last stored time: deletion of expired data is suspended/);
   t.match(
     sweep(),
     /^Deletion is suspended: the clock shows .* If the clock is correct, run: monolith data sweep --confirm/,

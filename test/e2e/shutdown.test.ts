@@ -155,7 +155,8 @@ t.test(
     t.match(text, /API key +sk-\w{48}/);
     t.match(text, /Sign up as the first user/);
     const calls = (): string => readFileSync(join(folder, 'systemd-notify.calls'), 'utf8');
-    t.ok(await eventually(() => existsSync(join(folder, 'systemd-notify.calls'))));
+    // The shell creates the file before it writes to it.
+    t.ok(await eventually(() => existsSync(join(folder, 'systemd-notify.calls')) && calls() !== ''));
     t.equal(calls(), 'READY=1 /run/systemd/notify\n');
     t.equal(await server.stop(), 0);
     t.equal(calls(), 'READY=1 /run/systemd/notify\nSTOPPING=1 /run/systemd/notify\n');

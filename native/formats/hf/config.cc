@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "formats/gguf/parser.h"
-#include "formats/hf/encoders.h"
 #include "formats/hf/mtp_tensors.h"
 #include "formats/hf/translation.h"
 
@@ -82,8 +81,8 @@ Result<const Architecture*> read_architecture(const JsonValue& config) {
   }
   for (const Architecture& known : architectures())
     if (known.name == name && is_variant(config, known.variant)) return &known;
-  return names.unsupported(in_quotes(name) + " is not supported (known: " + known_architectures() + ", " +
-                           known_encoder_classes() + ")");
+  return names.unsupported(in_quotes(name) + " is not supported (known: " + known_architectures() +
+                           ", and text encoders such as BertModel)");
 }
 
 void check_activation(Translation& t) {

@@ -439,12 +439,6 @@ const EncoderClass* find_encoder_class(const JsonValue& config) {
   return found == std::end(kClasses) ? nullptr : found;
 }
 
-std::string known_encoder_classes() {
-  std::string names;
-  for (const EncoderClass& known : kClasses) names += (names.empty() ? "" : ", ") + std::string(known.name);
-  return names;
-}
-
 Result<TranslatedEncoder> translate_encoder(const EncoderClass& known, const JsonValue& config,
                                             const std::vector<Safetensor>& tensors, AssembledFile& file) {
   return EncoderTranslator(known, config, file).run(tensors);

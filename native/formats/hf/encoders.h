@@ -21,7 +21,6 @@ struct EncoderClass;
 // Returns the entry for the class in "architectures" of config.json, or null if the class is not an encoder in this
 // table. EuroBERT and EmbeddingGemma have the settings and tensor names of decoders, so architecture.h lists them.
 const EncoderClass* find_encoder_class(const JsonValue& config);
-std::string known_encoder_classes();  // For error messages.
 
 struct TranslatedEncoder {
   int64_t table_rows;             // Number of rows in the embedding table.
