@@ -1,7 +1,9 @@
 #include "formats/hf/architecture.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <vector>
 
 namespace monolith::hf {
 namespace {
@@ -354,11 +356,18 @@ const Architecture* find_architecture(std::string_view name) {
   return found != std::end(kArchitectures) ? found : nullptr;
 }
 
-std::string known_architectures() {
-  std::string names;
+std::string similar_architectures(std::string_view name) {
+  constexpr size_t kMinCommon = 4, kMaxNames = 5;
+  const auto common = [name](std::string_view other) {
+    return static_cast<size_t>(std::ranges::mismatch(name, other).in1 - name.begin());
+  };
+  std::vector<std::string_view> names;
   for (const Architecture& known : kArchitectures)
-    if (find_architecture(known.name) == &known) names += (names.empty() ? "" : ", ") + std::string(known.name);
-  return names;
+    if (find_architecture(known.name) == &known && common(known.name) >= kMinCommon) names.push_back(known.name);
+  std::ranges::stable_sort(names, std::ranges::greater(), common);
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) list += (i == 0 ? "" : ", ") + std::string(names[i]);
+  return list;
 }
 
 }  // namespace monolith::hf

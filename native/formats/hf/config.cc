@@ -81,8 +81,10 @@ Result<const Architecture*> read_architecture(const JsonValue& config) {
   }
   for (const Architecture& known : architectures())
     if (known.name == name && is_variant(config, known.variant)) return &known;
-  return names.unsupported(in_quotes(name) + " is not supported (known: " + known_architectures() +
-                           ", and text encoders such as BertModel)");
+  const std::string similar = similar_architectures(name);
+  return names.unsupported(in_quotes(name) + " is not supported (" +
+                           (similar.empty() ? "" : "similar classes: " + similar + "; ") +
+                           "docs/reference/models.md lists all supported classes)");
 }
 
 void check_activation(Translation& t) {
