@@ -61,7 +61,8 @@ export function downs(
       title: `Process down: ${name}`,
       what: `The process has sent no heartbeat since ${moment(now - silentMs)} (${duration(silentMs)}; the threshold is ${duration(downMs)}). It did not shut down normally: it was killed, crashed, or cannot reach the database.`,
       process: name,
-      lookAt: 'Check the service manager or container platform of the process, then its log. The other processes keep serving requests.',
+      lookAt:
+        'Check the service manager or container platform of the process, then its log. The other processes keep serving requests.',
     }),
   }));
 }

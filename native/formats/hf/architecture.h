@@ -73,8 +73,8 @@ std::span<const Architecture> architectures();  // Specific variants precede the
 
 // Returns the first entry for a class name, or null if there is none.
 const Architecture* find_architecture(std::string_view name);
-// Returns up to five class names that start like `name`, most similar first, separated by ", ". Empty if there are none.
-// For error messages.
+// Returns up to five class names that start like `name`, most similar first, separated by ", ". Empty if there are
+// none. For error messages.
 std::string similar_architectures(std::string_view name);
 
 }  // namespace monolith::hf

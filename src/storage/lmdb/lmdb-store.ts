@@ -108,8 +108,8 @@ export function makeDatabase(dataDir: string): void {
 }
 
 /**
- * Throws StorageError if no more data can be written to the directory, so that a server fails at startup rather than at its first
- * request.
+ * Throws StorageError if no more data can be written to the directory, so that a server fails at startup rather than at
+ * its first request.
  */
 export function ensureRoom(dataDir: string): void {
   try {
