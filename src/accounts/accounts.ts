@@ -17,7 +17,8 @@ import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
 import type { UnknownKeys } from './unknown-keys.js';
 
-// How often the keys' last-use times are written to the store. Each flush writes all collected times at once.
+// Interval at which the keys' last-use times are written to the store. Each flush writes all times collected since the
+// previous one.
 const LAST_USED_FLUSH_MS = 10_000;
 
 export type RunEndCode = 'organization_suspended' | 'service_account_disabled' | 'api_key_revoked' | 'api_key_expired';

@@ -236,8 +236,8 @@ onBothStores((t, store) =>
       'roles in other organizations stay',
     );
 
-    // Once the first organization is deleted, nobody joins the next organization by default. The sign-in itself
-    // succeeds.
+    // After the first organization is deleted, new users do not join another organization by default. Their sign-in
+    // still succeeds.
     await restart(ROLES);
     const boss = (await come('second', ['llm-owners', 'llm-operators'])).client;
     await boss.delete(`/organizations/${org}`);

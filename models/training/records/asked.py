@@ -157,7 +157,7 @@ def clock(r):
     return frame(r, "time.arithmetic", time=f"{hour}:{minutes:02d}", n=more, unit="minutes")[0], f"It is {hour + total // 60}:{total % 60:02d}."
 
 
-# questions about things that nobody can know or that do not exist, and answers in the words of the question
+# Questions about things that nobody can know or that do not exist. The answers repeat words of the question.
 _UNKNOWN = [("[what is|what's|whats] the capital of {m}", "I do not know a country called {m}."), ("who is {n}", "I do not know who {n} is."), ("who was {n}", "I do not know who {n} was."), ("what happened in {y}", "I do not know what happened in {y}."), ("how tall is {n}", "I do not know how tall {n} is."), ("where does {n} live", "I do not know where {n} lives."),
             ("how old is {n}", "I do not know how old {n} is."), ("what is {m}", "I do not know what {m} is."), ("where is {m}", "I do not know where {m} is."), ("how many people live [on the moon|on Mars|on the Sun|under the sea]", "Nobody lives there, as far as I know."), ("how many people live in {t}", "I do not know how many people live in {t}."), ("what is the weather in {t}", "I cannot see the weather in {t}."),
             ("what time is it in {t}", "I have no clock, so I do not know the time in {t}."), ("who is the mayor of {t}", "I do not know the mayor of {t}."), ("[what is the best|whats a good] [restaurant|hotel|museum] in {t}", "I do not know the [restaurants|hotels|museums] in {t}."), ("when was {n} born", "I do not know when {n} was born."), ("what is {n}'s [phone number|address|email|birthday]", "I do not know that about {n}."),

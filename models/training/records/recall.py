@@ -26,7 +26,7 @@ KNOWN = {
     "sibling": (lambda r: {"sibling": r.choice(wide.KIN[:2] * 6 + wide.KIN), "name": wide.first_name(r)}, "OK, your {sibling} is called {name}.", "Your {sibling} is called {name}."),
 }
 _WEIGHTS = [3 if what in ("name", "object_place") else 1.5 if what in ("city", "pet", "number", "code", "email") else 1 for what in KNOWN]
-# what the words of memory.tell_two are called there
+# For each slot of the frame memory.tell_two: the kind of fact, and the name of its value.
 _IN_TWO = {"name": ("name", "name"), "city": ("city", "city"), "age": ("age", "age"), "job": ("job", "job"), "color": ("favorite_color", "color"), "food": ("favorite_food", "food"), "friend": ("friend_name", "name"), "pet_name": ("pet_name", "pet_name")}
 _CORRECTED = {"name": "name", "city": "city", "object_place": "place", "number": "number", "code": "code", "age": "age", "favorite_color": "color", "favorite_food": "food", "birthday": "date", "phone": "phone", "email": "email", "pet_name": "pet_name"}
 NOT_SAID = "You did not tell me."

@@ -25,8 +25,8 @@ std::vector<Tag> with_first(Tag tag, std::vector<Tag> tags) {
   return tags;
 }
 
-// Returns the token sequences that can start a tool call where a call is optional: the sequences in `calls` or, if
-// there are none, only the open marker's token.
+// Returns the token sequences that can start an optional tool call. If `calls` lists no sequences, only the open
+// marker's token can.
 std::vector<std::vector<TokenId>> starts_of(const CallParams& calls) {
   if (calls.starts.empty() && calls.open.token != kNoToken) return {{calls.open.token}};
   return calls.starts;

@@ -527,6 +527,8 @@ TEST(word_piece_vocabularies_in_tokenizer_json_give_the_golden_tokens) {
       if (text.size() == 101 && text[0] == 'x') want = got;
       if (got != want) check::fail(__FILE__, __LINE__, "other tokens for \"" + text + "\"");
     }
+  // The separator of a pair, which the server needs for rerankers.
+  CHECK_EQ((*opened)->unsigned_integer(kSeparatorKey)->value_or(0), file->unsigned_integer(kSeparatorKey)->value_or(1));
   CHECK_EQ((*tokenizer)->bos(), (*golden)->bos());
   CHECK_EQ((*tokenizer)->eos(), (*golden)->eos());
 }

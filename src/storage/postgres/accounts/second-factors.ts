@@ -166,7 +166,7 @@ async function turnOff(sql: Queryable, userId: string, actor: Actor, action: str
   return true;
 }
 
-/** Must be called within a transaction. Removes the two-factor secret of a user who is being deleted. */
+/** Removes the two-factor secret of a user who is being deleted. Must be called within a transaction. */
 export async function removeSecondFactor(sql: Queryable, userId: string): Promise<void> {
   await sql.query('DELETE FROM second_factors WHERE user_id = $1', [userId]);
 }

@@ -195,7 +195,7 @@ TEST(a_leaving_request_does_not_change_the_turns_of_others) {
   stage.forget(*fourth);
   CHECK_EQ(stage.held_bytes(), size_t{0});
 
-  // A request is removed after its turn. The requests behind it move up, but it is still the third request's turn.
+  // Removes a request whose turn is over. The later requests move up, but the third request is still next.
   std::vector<std::unique_ptr<Request>> all;
   for (uint64_t i = 0; i < 4; ++i) {
     const int side = 16 + 4 * static_cast<int>(i);  // Distinct images that are not cached.

@@ -15,7 +15,7 @@ namespace {
 using Then = Tag::Then;
 using Tokens = std::vector<TokenId>;
 
-// The expected values of a tag: its tokens, and what follows them.
+// Expected properties of a tag: its tokens and the state that follows them.
 struct Expected {
   Tokens tokens;
   Then then;

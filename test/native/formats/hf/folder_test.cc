@@ -392,6 +392,8 @@ TEST(invalid_configurations_are_rejected_by_name) {
       config("LlamaForCausalLM", "Gemma3ForTokenClassification"),
       "is not supported (similar classes: Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Gemma3TextModel, "
       "Gemma3nForConditionalGeneration, Gemma3nForCausalLM; docs/reference/models.md lists");
+  expect_refused(config("\"hidden_size\"", "\"is_causal\":false,\"hidden_size\""),
+                 "'is_causal' requests attention in both directions");
   expect_refused(config("[\"LlamaForCausalLM\"]", "[]"), "config.json: 'architectures' is missing or empty");
   expect_refused(config("\"hidden_size\":4", "\"x\":4"), "config.json: 'hidden_size' is missing");
   expect_refused(config("\"hidden_size\":4", "\"hidden_size\":\"4\""), "'hidden_size' is not a number");

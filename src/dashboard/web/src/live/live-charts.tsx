@@ -31,7 +31,8 @@ export interface ChartOf {
   limit?: { label: string; value: number } | undefined;
 }
 
-/** `of`: what the charts are about, such as an engine. It distinguishes charts of the same view. */
+/** `of`: the subject of the charts, such as an engine. It is part of their keys, because a view can show charts for
+ * several subjects. */
 export function LiveCharts({
   of,
   shown,
